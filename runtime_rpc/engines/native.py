@@ -87,13 +87,18 @@ class NativeEngine:
     def use_threads(self, count: int | None, cores: str | None) -> None:
         """Starts the trainer's threads anew, each on a core of its own.
 
-        Whoever takes steps is the first of them, and bound only where cores are chosen.
+        Whoever takes steps is the first of them, and bound only where cores are chosen; otherwise
+        the runtime keeps the others away from the core that the caller is on.
         """
         if self._threads == (count, cores):
             return
         chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())
+        used = chosen[: self._most_threads]
         with self._guarded():
-            self._native.use_cores(chosen[: self._most_threads])
+            if cores is None:
+                self._native.use_threads(len(used))
+            else:
+                self._native.use_cores(used)
         self._threads = count, cores
         self._core = chosen[0] if cores else None
 

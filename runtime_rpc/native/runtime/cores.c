@@ -73,3 +73,21 @@ odtc_core *odtc_fastest_cores(int *count) {
   odtc_sort_cores(cores, *count, odtc_core_of_caller());
   return cores;
 }
+
+int odtc_place_workers(const odtc_core *cores, int count, int caller, int workers, int *places) {
+  int left_out = 0;
+  if (count <= workers) return 0;
+  for (int n = 0; n <= workers; ++n)
+    if (cores[n].number == caller) left_out = n;
+  for (int n = 0; n < workers; ++n) places[n] = cores[n + (n >= left_out)].number;
+  return 1;
+}
+
+int odtc_other_place(const odtc_core *cores, int count, int caller, int workers, const int *places) {
+  for (int n = 0; n < count; ++n) {
+    int is_free = cores[n].number != caller;
+    for (int worker = 0; worker < workers; ++worker) is_free &= places[worker] != cores[n].number;
+    if (is_free) return cores[n].number;
+  }
+  return -1;
+}

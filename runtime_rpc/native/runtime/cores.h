@@ -1,4 +1,4 @@
-/* The cores that threads may run on: what each is, and how fast. */
+/* The cores that threads may run on: what each is, how fast, and which of them workers get. */
 #ifndef ODTC_CORES_H
 #define ODTC_CORES_H
 
@@ -26,5 +26,13 @@ void odtc_describe_cores(const char *root, odtc_core *cores, int count);
 /* Sorts cores, the fastest first; of those that are alike the caller's comes first, then those with
    the numbers after it: so the threads of several callers are on other cores. */
 void odtc_sort_cores(odtc_core *cores, int count, int caller);
+
+/* Gives each worker a core of its own: of as many of the fastest as there are threads, all but the
+   caller's. If it is on none of these, the fastest is left for it. Returns 0, and places nobody, where
+   there are fewer cores than threads. */
+int odtc_place_workers(const odtc_core *cores, int count, int caller, int workers, int *places);
+
+/* A free core for the worker whose core the caller has now; -1 where there is none. */
+int odtc_other_place(const odtc_core *cores, int count, int caller, int workers, const int *places);
 
 #endif

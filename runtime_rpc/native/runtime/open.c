@@ -75,10 +75,11 @@ static odtc_code make_pool(odtc_trainer *t, int threads, const int *given) {
                      "%d threads are asked for; the kernels have workspaces for 1 to %d", threads,
                      most);
   int wanted = threads ? threads : core_count() < most ? core_count() : most, count = 0;
-  odtc_core *cores = odtc_count_sets(&t->program) > 1 ? odtc_fastest_cores(&count) : NULL;
+  int is_read = wanted > 1 || odtc_count_sets(&t->program) > 1;
+  odtc_core *cores = is_read ? odtc_fastest_cores(&count) : NULL;
   odtc_pool *pool;
   odtc_code code = choose_set(t, wanted, given, cores, count);
-  if (!code) code = odtc_pool_make(wanted, given, &pool, &t->problem);
+  if (!code) code = odtc_pool_make(wanted, given, cores, count, &pool, &t->problem);
   free(cores);
   if (code) return code;
   odtc_pool_end(t->pool);

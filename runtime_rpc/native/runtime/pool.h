@@ -2,6 +2,7 @@
 #ifndef ODTC_POOL_H
 #define ODTC_POOL_H
 
+#include "cores.h"
 #include "kernel_abi.h"
 #include "problem.h"
 
@@ -9,8 +10,11 @@ typedef struct odtc_pool odtc_pool;
 
 enum { ODTC_MOST_THREADS = 64 };
 
-/* Starts threads - 1 threads, which sleep: each on the core of its number, where cores are given. */
-odtc_code odtc_pool_make(int threads, const int *cores, odtc_pool **pool, odtc_problem *problem);
+/* Starts threads - 1 threads, which sleep: each on the core of its number, where some are given. Else
+   each has a core of its own among those that are known, the fastest first, and never the one that the
+   caller runs on: as far as there are enough, and the system lets threads be bound. */
+odtc_code odtc_pool_make(int threads, const int *given, const odtc_core *known, int count,
+                         odtc_pool **pool, odtc_problem *problem);
 void odtc_pool_end(odtc_pool *pool);
 
 /* Lets the kernels that this thread calls have a pool, and says which one they had; not 0 where the

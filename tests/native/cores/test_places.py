@@ -1,0 +1,221 @@
+"""Where the runtime puts its threads: by files of phones, by a property, and on this machine."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import odtc
+from odtc.core.process.cxx import cc_command
+from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
+from tests.fast import examples
+from tests.native.parity import TARGET, unpacked
+from tests.native.sanitized import ADDRESS, PROGRAMS
+from tests.needs import needs
+from tests.numeric.mlp import mlp_artifact
+from tests.runtime_rpc.trees import plant
+
+pytestmark = needs(cc_command(), reason="no compiler of C")
+
+# MHz of the cores of phones, as they are numbered there.
+PHONES = {
+    "Helio G85": [1800] * 6 + [2000] * 2,
+    "Snapdragon 8 Gen 1": [1785] * 4 + [2496] * 3 + [2995],
+    "Snapdragon 8 Gen 2": [2016] * 3 + [2803] * 2 + [2803] * 2 + [3187],
+    "Snapdragon 8 Gen 3": [2265] * 2 + [3148] * 3 + [2956] * 2 + [3302],
+    "Exynos 2200": [1824] * 4 + [2515] * 3 + [2803],
+    "Tensor G2": [1803] * 4 + [2348] * 2 + [2850] * 2,
+}
+# The phone, the caller's core, and workers to their cores.
+PLACED = [
+    ("Helio G85", 6, 1, [7]),
+    ("Helio G85", 7, 3, [6, 0, 1]),
+    # On a small core the caller is not there to stay: the fastest one is left for it.
+    ("Helio G85", 3, 1, [7]),
+    ("Snapdragon 8 Gen 1", 7, 3, [4, 5, 6]),
+    ("Snapdragon 8 Gen 1", 5, 3, [7, 6, 4]),
+    ("Snapdragon 8 Gen 1", 0, 3, [4, 5, 6]),
+    ("Snapdragon 8 Gen 1", 0, 7, [7, 4, 5, 6, 1, 2, 3]),
+    ("Snapdragon 8 Gen 1", 0, 8, []),
+    ("Snapdragon 8 Gen 2", 4, 3, [7, 5, 6]),
+    ("Snapdragon 8 Gen 3", 7, 3, [2, 3, 4]),
+    ("Snapdragon 8 Gen 3", 6, 5, [7, 2, 3, 4, 5]),
+    ("Exynos 2200", 2, 1, [4]),
+    ("Tensor G2", 6, 1, [7]),
+    ("Tensor G2", 4, 1, [7]),
+    ("Tensor G2", 5, 3, [6, 7, 4]),
+]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("cores") / "cores"
+    sources = [str(PROGRAMS / "cores.c"), str(FOLDER / "cores.c")]
+    flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *ADDRESS, f"-I{FOLDER}"]
+    subprocess.run([*compiler_of_c(), *flags, *sources, "-o", str(output)], check=True)
+    return output
+
+
+def answers(program: Path, lines: Sequence[str]) -> list[tuple[list[str], list[int], list[int]]]:
+    """The cores with their parts, the workers' places, and their other places, of each line."""
+    given = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run([str(program)], input=given, capture_output=True, text=True, check=True)
+    parts = [line.split("|") for line in done.stdout.splitlines()]
+    return [
+        (cores.split(), [*map(int, a.split())], [*map(int, b.split())]) for cores, a, b in parts
+    ]
+
+
+def tree_of(megahertz: Sequence[int]) -> dict[str, str]:
+    name = "sys/devices/system/cpu/cpu{}/cpufreq/cpuinfo_max_freq"
+    return {name.format(core): f"{each}000\n" for core, each in enumerate(megahertz)}
+
+
+def test_workers_of_phones(program: Path, tmp_path: Path) -> None:
+    roots = {phone: tmp_path / str(n) for n, phone in enumerate(PHONES)}
+    for phone, root in roots.items():
+        plant(tree_of(PHONES[phone]), root)
+    lines = [
+        f"{roots[phone]} {caller} {workers} {' '.join(map(str, range(8)))}"
+        for phone, caller, workers, _ in PLACED
+    ]
+    found = answers(program, lines)
+    assert [(*case[:3], each[1]) for case, each in zip(PLACED, found, strict=True)] == PLACED
+
+
+def test_what_files_say(program: Path, tmp_path: Path) -> None:
+    """Capacity counts before frequency; a core that is offline, or silent, has neither."""
+    cpu = "sys/devices/system/cpu/cpu{}/"
+    tree = {
+        f"{cpu.format(0)}cpu_capacity": "287\n",
+        f"{cpu.format(0)}cpufreq/cpuinfo_max_freq": "2000000\n",
+        f"{cpu.format(0)}regs/identification/midr_el1": "0x00000000412fd050\n",
+        f"{cpu.format(1)}cpu_capacity": "1024\n",
+        f"{cpu.format(1)}cpufreq/cpuinfo_max_freq": "1800000\n",
+        f"{cpu.format(1)}regs/identification/midr_el1": "0x00000000518f8040\n",
+        f"{cpu.format(2)}cpufreq/cpuinfo_max_freq": "\n",
+        f"{cpu.format(2)}regs/identification/midr_el1": "unknown\n",
+    }
+    plant(tree, tmp_path)
+    ((cores, places, _),) = answers(program, [f"{tmp_path} 0 1 0 1 2 3"])
+    assert cores == ["1:51804", "0:41d05", "2:0", "3:0"]
+    assert places == [1]
+
+
+CORES = st.lists(
+    st.tuples(st.integers(0, 1023), st.sampled_from([0, 300, 1024]), st.sampled_from([0, 1800])),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda core: core[0],
+)
+
+
+@settings(max_examples=examples(6), deadline=None)
+@given(st.lists(st.tuples(CORES, st.integers(-1, 1023), st.integers(1, 12)), min_size=50))
+def test_workers_have_fast_cores_of_their_own(
+    program: Path, cases: list[tuple[list[tuple[int, int, int]], int, int]]
+) -> None:
+    cases = [(cores, cores[0][0] if n % 2 else at, w) for n, (cores, at, w) in enumerate(cases)]
+    lines = [
+        f"- {caller} {workers} {' '.join(':'.join(map(str, core)) for core in cores)}"
+        for cores, caller, workers in cases
+    ]
+    for (cores, caller, workers), (order, places, others) in zip(
+        cases, answers(program, lines), strict=True
+    ):
+        speeds = {number: speed for number, *speed in cores}
+        sorted_speeds = [speeds[int(core.partition(":")[0])] for core in order]
+        assert sorted_speeds == sorted(speeds.values(), reverse=True)
+        if len(cores) <= workers:
+            assert not places
+            continue
+        assert len(set(places)) == workers
+        assert set(places) <= speeds.keys() - {caller}
+        # Nobody waits for a slower core than has to: all are among the fastest, as many as threads.
+        assert (
+            sorted((speeds[each] for each in places), reverse=True)
+            >= sorted_speeds[1 : workers + 1]
+        )
+        assert min(speeds[each] for each in places) >= sorted_speeds[workers]
+        for other in others:
+            free = speeds.keys() - set(places)
+            assert other in free if free else other == -1
+            assert speeds.get(other, [0, 0]) == max((speeds[each] for each in free), default=[0, 0])
+
+
+# Prints the cores that each thread of a trainer may run on, those of the caller first; the caller
+# comes to the core of the first worker before the last line.
+WATCHED = """
+import os, sys
+from odtc.runtime_rpc.native.binding import NativeTrainer
+
+def tasks():
+    return set(os.listdir("/proc/self/task"))
+
+def said(task, field):
+    lines = open(f"/proc/self/task/{task}/status").read().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(field))
+
+def allowed(workers):
+    # Each is on its core before it waits for work.
+    while any(said(each, "State") != "S" for each in workers): pass
+    return [said(each, "Cpus_allowed_list") for each in (str(os.getpid()), *workers)]
+
+threads, *cores = map(int, sys.argv[2:])
+if cores: os.sched_setaffinity(0, cores)
+before = tasks()
+trainer = NativeTrainer(sys.argv[1], threads)
+workers = sorted(tasks() - before)
+trainer.step(0.1)
+print(*(now := allowed(workers)))
+if now[-1].isdigit(): os.sched_setaffinity(0, {int(now[-1])})
+print(trainer.step(0.1).hex())
+print(*allowed(workers))
+"""
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mlp")
+    return unpacked(mlp_artifact(folder, odtc.SGD(), target=TARGET), folder / "artifact")
+
+
+def watched(members: Path, *words: int, **environment: str) -> list[list[str]]:
+    command = [sys.executable, "-c", WATCHED, str(members), *map(str, words)]
+    env = {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core for all threads")
+def test_a_worker_has_a_core_and_leaves_it_to_the_caller(members: Path) -> None:
+    first, loss, then = watched(members, 2)
+    allowed = {str(core) for core in os.sched_getaffinity(0)}
+    assert first[1] in allowed
+    # The caller's own cores are its user's matter.
+    assert first[0] not in allowed
+    assert then[0] == first[1]
+    assert then[1] in allowed - {then[0]}
+    # The bits are those of one thread.
+    assert watched(members, 1)[1] == loss
+
+
+def test_more_threads_than_cores_are_bound_to_none(members: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    assert watched(members, 2, core)[0] == [str(core), str(core)]
+
+
+def test_a_system_that_binds_no_thread(members: Path, tmp_path: Path) -> None:
+    source, library = tmp_path / "refuse.c", tmp_path / "refuse.so"
+    source.write_text("#include <errno.h>\nint sched_setaffinity() { errno = EPERM; return -1; }\n")
+    subprocess.run(
+        [*compiler_of_c(), "-shared", "-fPIC", str(source), "-o", str(library)], check=True
+    )
+    first, loss, _ = watched(members, 2, LD_PRELOAD=str(library))
+    assert first[0] == first[1]
+    assert loss == watched(members, 1)[1]
