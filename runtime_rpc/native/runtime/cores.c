@@ -5,7 +5,15 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+/* Others have no such parts, and take long to write that file. */
+#if defined(__aarch64__)
+enum { IS_ARM = 1 };
+#else
+enum { IS_ARM = 0 };
+#endif
 
 #ifdef __linux__
 odtc_core *odtc_allowed_cores(int *count) {
@@ -28,26 +36,64 @@ odtc_core *odtc_allowed_cores(int *count) {
 int odtc_core_of_caller(void) { return -1; }
 #endif
 
+/* Reads a file below a folder, as far as there is room; the text is empty where there is none. */
+static void read_text(const char *root, const char *name, char *text, size_t room) {
+  char path[512];
+  int length = snprintf(path, sizeof path, "%s/%s", root, name);
+  int file = length < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  size_t bytes = 0;
+  if (file >= 0) {
+    /* The system gives such a file piece by piece. */
+    for (ssize_t part = 1; part > 0 && bytes < room - 1; bytes += part > 0 ? (size_t)part : 0)
+      part = read(file, text + bytes, room - 1 - bytes);
+    close(file);
+  }
+  text[bytes] = 0;
+}
+
 /* A number in a file of a core, decimal or with 0x in front; 0 where there is none. */
 static uint32_t number_in(const char *root, int core, const char *name) {
-  char text[512];
-  int length = snprintf(text, sizeof text, "%s/sys/devices/system/cpu/cpu%d/%s", root, core, name);
-  int file = length < (int)sizeof text ? open(text, O_RDONLY | O_CLOEXEC) : -1;
-  if (file < 0) return 0;
-  ssize_t bytes = read(file, text, sizeof text - 1);
-  close(file);
-  text[bytes > 0 ? bytes : 0] = 0;
+  char path[100], text[64];
+  snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/%s", core, name);
+  read_text(root, path, text, sizeof text);
   unsigned long found = strtoul(text, NULL, 0);
   return found <= UINT32_MAX ? (uint32_t)found : 0;
 }
 
+/* The number in a line of /proc/cpuinfo, if that begins so. */
+static int is_line(const char *line, const char *begins, uint32_t *number) {
+  if (strncmp(line, begins, strlen(begins))) return 0;
+  line += strcspn(line, ":\n");
+  *number = *line == ':' ? (uint32_t)strtoul(line + 1, NULL, 0) : 0;
+  return 1;
+}
+
+/* Systems before Linux 4.8 say the parts here alone. A core that is offline is not among them. */
+static void read_parts(const char *root, odtc_core *cores, int count) {
+  enum { ROOM = 1 << 16 };
+  char *text = malloc(ROOM);
+  uint32_t core = UINT32_MAX, maker = 0, part = 0;
+  if (!text) return;
+  read_text(root, "proc/cpuinfo", text, ROOM);
+  for (char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+    if (is_line(line, "processor", &core) || is_line(line, "CPU implementer", &maker)) continue;
+    if (!is_line(line, "CPU part", &part)) continue;
+    for (int n = 0; n < count; ++n)
+      if ((uint32_t)cores[n].number == core) cores[n].part = maker << 12 | part;
+  }
+  free(text);
+}
+
 void odtc_describe_cores(const char *root, odtc_core *cores, int count) {
+  int silent = 0;
   for (odtc_core *core = cores; core < cores + count; ++core) {
-    uint32_t identity = number_in(root, core->number, "regs/identification/midr_el1");
     core->capacity = number_in(root, core->number, "cpu_capacity");
     core->frequency = number_in(root, core->number, "cpufreq/cpuinfo_max_freq");
+    uint32_t identity = number_in(root, core->number, "regs/identification/midr_el1");
     core->part = identity >> 24 << 12 | (identity >> 4 & 0xfff);
+    silent += !identity;
   }
+  if (IS_ARM && silent) read_parts(root, cores, count);
 }
 
 static int is_before(const odtc_core *a, const odtc_core *b, int caller) {

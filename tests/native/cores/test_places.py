@@ -1,6 +1,7 @@
 """Where the runtime puts its threads: by files of phones, by a property, and on this machine."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -105,6 +106,43 @@ def test_what_files_say(program: Path, tmp_path: Path) -> None:
     ((cores, places, _),) = answers(program, [f"{tmp_path} 0 1 0 1 2 3"])
     assert cores == ["1:51804", "0:41d05", "2:0", "3:0"]
     assert places == [1]
+
+
+# In the kernel's format, by hand: two of four cores are offline, and one says nothing of itself.
+CPUINFO = """\
+Processor\t: AArch64 Processor rev 0 (aarch64)
+processor\t: 0
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp asimdrdm
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x2
+CPU part\t: 0xd05
+CPU revision\t: 0
+
+processor\t: 7
+CPU implementer\t: 0x41
+CPU part\t: 0xd0a
+Hardware\t: MT6769V/CZ
+processor\t: 3
+CPU part"""
+
+
+@needs(
+    shutil.which("qemu-aarch64-static"),
+    shutil.which("aarch64-linux-gnu-gcc"),
+    reason="no emulator of 64-bit ARM, or no compiler for it",
+)
+def test_parts_by_an_older_system(tmp_path: Path) -> None:
+    sources = [str(PROGRAMS / "cores.c"), str(FOLDER / "cores.c"), f"-I{FOLDER}"]
+    program = tmp_path / "cores"
+    command = ["aarch64-linux-gnu-gcc", "-std=c11", "-static", *sources, "-o", str(program)]
+    subprocess.run(command, check=True)
+    (tmp_path / "run").write_text(f'#!/bin/sh\nexec qemu-aarch64-static "{program}"\n')
+    (tmp_path / "run").chmod(0o755)
+    plant({"proc/cpuinfo": CPUINFO}, tmp_path)
+    ((cores, _, _),) = answers(tmp_path / "run", [f"{tmp_path} 0 1 0 3 6 7"])
+    # One that is offline is unknown, and so is one of which nothing more is said.
+    assert cores == ["0:41d05", "3:41000", "6:0", "7:41d0a"]
 
 
 CORES = st.lists(
