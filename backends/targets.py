@@ -143,13 +143,16 @@ class Target:
     def has_half_arithmetic(self) -> bool:
         """Whether it computes with float16, and does not only convert it: a CPU, with vectors.
 
+        Of several CPUs all must: one that does not converts at each operation.
+
         Raises:
             UsageError: LLVM does not know the CPU, or not for this architecture.
             UnsupportedError: this version of odtc does not compile for the target.
         """
         if self.kind != CPU:
             return self.kind in gpu_of(self).half
-        return not HALF_ARITHMETIC.isdisjoint(llvm_features(self.resolved().cpu))
+        cpus = self.resolved().cpus
+        return not any(HALF_ARITHMETIC.isdisjoint(llvm_features(cpu)) for cpu in cpus)
 
     def resolved(self) -> "Target":
         """The same target with what it takes from this machine filled in, and checked.

@@ -281,6 +281,8 @@ def test_vector_bits_of_x86(mcpu: str, bits: int):
         *((f"android-cpu{{mcpu=cortex-{core}}}", False) for core in ("a53", "a57", "a72", "a73")),
         *((f"android-cpu{{mcpu=cortex-{core}}}", True) for core in ("a55", "a75", "a76", "x1")),
         ("android-cpu{mcpu=cortex-a73,mattr=+neon:+fullfp16}", True),
+        ("android-cpu{mcpu=cortex-a76+cortex-a55}", True),
+        ("android-cpu{mcpu=cortex-a76+cortex-a55+cortex-a53}", False),
         ("android-cpu{mcpu=cortex-a76,mattr=+neon:-fullfp16}", False),
     ],
 )
