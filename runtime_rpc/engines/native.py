@@ -94,6 +94,8 @@ class NativeEngine:
             return
         chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())
         used = chosen[: self._most_threads]
+        # Threads may run where the one that starts them may: that leaves its core first.
+        self._core = None
         with self._guarded():
             if cores is None:
                 self._native.use_threads(len(used))

@@ -3,8 +3,6 @@
 Machines with fewer instructions are emulated by QEMU, which ends a program at one that they lack.
 """
 
-import hashlib
-import json
 import os
 import platform
 import re
@@ -15,25 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 import odtc
 from odtc.artifact import Artifact
-from odtc.backends.cpus import CORES, lacking_features
-from odtc.backends.targets import parse_target
-from odtc.cli.console import readable_bytes
-from odtc.cli.main import main
-from odtc.core.artifact.bundle import BOUND, identity_in_program
-from odtc.core.artifact.identity import identity_of
+from odtc.backends.cpus import CORES
 from odtc.core.process.cxx import cc_command
-from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
 from odtc.runtime_rpc.native.interface import Code
-from tests.native.parity import tvm_trainer, unpacked
+from tests.native.parity import unpacked
 from tests.native.sanitized import PROGRAMS
 from tests.needs import needs
-from tests.numeric.mlp import batches, mlp_artifact
+from tests.numeric.mlp import mlp_artifact
 from tests.runtime_rpc.trees import plant
 
 X86, ARM = (
@@ -94,39 +84,6 @@ def arm_program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return compiled([ARM_COMPILER], folder / "sets"), unpacked(artifact, folder / "artifact")
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    target = "host-cpu{mcpu=x86-64-v3,threads=2}"
-    return mlp_artifact(tmp_path_factory.mktemp("alone"), odtc.SGD(), target=target)
-
-
-@on_x86
-def test_an_artifact_for_one_cpu_is_what_it_was(alone: Artifact, x86: Artifact) -> None:
-    """Its identity is a hash of what its manifest says, which older versions wrote, and read."""
-    bundle = alone._bundle
-    said = json.loads(bundle.manifest.to_json())
-    assert "kernels" not in said
-    assert "kernels" in json.loads(x86.manifest.to_json())
-    said["files"] = {name: said["files"][name] for name in BOUND}
-    identity = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-    assert identity_of(bundle.manifest, BOUND) == identity
-    assert bundle.program is not None
-    assert identity_in_program(bundle.program) == identity
-
-
-@on_x86
-def test_both_engines_run_the_first_kernels_here(x86: Artifact, alone: Artifact) -> None:
-    """Which are those of an artifact for that CPU alone, to the bit."""
-    if lacking_features(parse_target(X86).cpu):
-        pytest.skip("this machine is older than these kernels")
-    trainers = [x86.trainer(threads=2), tvm_trainer(x86, threads=2), alone.trainer(threads=2)]
-    assert isinstance(trainers[0]._engine, NativeEngine)
-    assert trainers[0]._engine._native.fact("core") == "x86-64-v3"
-    for x, y in batches(3):
-        first, *others = (trainer.step(x, y, lr=0.1) for trainer in trainers)
-        assert others == [first, first]
-
-
 @on_x86
 @emulated_x86
 @pytest.mark.parametrize(
@@ -150,48 +107,6 @@ def test_a_machine_that_can_run_none(x86_program: Program) -> None:
     done = run(x86_program, ("qemu-x86_64-static", "-cpu", "core2duo"))
     assert done.returncode == Code.CPU
     assert "13 the kernels need popcnt, which this CPU lacks" in done.stderr
-
-
-@on_x86
-def test_commands_say_what_each_set_takes(
-    x86: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    x86.save(path := tmp_path / "mlp.odtc")
-    assert main(["inspect", str(path)]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    sizes = x86.manifest.kernels
-    assert [*sizes] == ["x86-64-v3", "x86-64-v2"]
-    lines = [f"for {core}, {readable_bytes(n)} ({n:,} bytes)" for core, n in sizes.items()]
-    assert [line.split(maxsplit=1)[1] for line in shown if line.startswith("kernels")] == lines
-    export = ["export-app", str(path), "--platform", "linux", "-o"]
-    assert main([*export, str(tmp_path / "app")]) == 0
-    assert capsys.readouterr().err.splitlines() == [f"kernels {line}" for line in lines]
-    assert main([*export, str(tmp_path / "again"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kernels"] == sizes
-    # Together they are about what the library is: the rest is what TVM runs a step by.
-    assert 0.5 < sum(sizes.values()) / x86._bundle.library.stat().st_size < 1
-
-
-@on_x86
-def test_each_set_has_helpers_of_its_own(x86: Artifact) -> None:
-    """The linker takes one of several weak functions: not for kernels of another CPU."""
-    with x86._bundle.library.open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".dynsym")
-        assert isinstance(table, SymbolTableSection)
-        symbols = {each.name: each["st_value"] for each in table.iter_symbols() if each["st_value"]}
-        weak = {
-            each.name: each["st_value"]
-            for each in table.iter_symbols()
-            if each["st_info"]["bind"] == "STB_WEAK" and each["st_info"]["type"] == "STT_FUNC"
-        }
-    kernels = {name for name in symbols if name.endswith(".1")}
-    assert kernels
-    for name in kernels:
-        assert symbols[name] != symbols[name.removesuffix(".1")]
-    first = {name[:-1] for name in weak if not name.endswith("B")}
-    assert "__truncsfhf" in first
-    assert {name[:-1] for name in weak if name.endswith("B")} == first
-    assert len(set(weak.values())) == len(weak)
 
 
 def test_the_runtime_knows_the_cores_of_the_targets() -> None:

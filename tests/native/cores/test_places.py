@@ -1,9 +1,7 @@
-"""Where the runtime puts its threads: by files of phones, by a property, and on this machine."""
+"""Where the runtime puts its threads: by files of phones, and by a property."""
 
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,14 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import odtc
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
 from tests.fast import examples
-from tests.native.parity import TARGET, unpacked
 from tests.native.sanitized import ADDRESS, PROGRAMS
 from tests.needs import needs
-from tests.numeric.mlp import mlp_artifact
 from tests.runtime_rpc.trees import plant
 
 pytestmark = needs(cc_command(), reason="no compiler of C")
@@ -184,76 +179,3 @@ def test_workers_have_fast_cores_of_their_own(
             free = speeds.keys() - set(places)
             assert other in free if free else other == -1
             assert speeds.get(other, [0, 0]) == max((speeds[each] for each in free), default=[0, 0])
-
-
-# Prints the cores that each thread of a trainer may run on, those of the caller first; the caller
-# comes to the core of the first worker before the last line.
-WATCHED = """
-import os, sys
-from odtc.runtime_rpc.native.binding import NativeTrainer
-
-def tasks():
-    return set(os.listdir("/proc/self/task"))
-
-def said(task, field):
-    lines = open(f"/proc/self/task/{task}/status").read().splitlines()
-    return next(line.split()[1] for line in lines if line.startswith(field))
-
-def allowed(workers):
-    # Each is on its core before it waits for work.
-    while any(said(each, "State") != "S" for each in workers): pass
-    return [said(each, "Cpus_allowed_list") for each in (str(os.getpid()), *workers)]
-
-threads, *cores = map(int, sys.argv[2:])
-if cores: os.sched_setaffinity(0, cores)
-before = tasks()
-trainer = NativeTrainer(sys.argv[1], threads)
-workers = sorted(tasks() - before)
-trainer.step(0.1)
-print(*(now := allowed(workers)))
-if now[-1].isdigit(): os.sched_setaffinity(0, {int(now[-1])})
-print(trainer.step(0.1).hex())
-print(*allowed(workers))
-"""
-
-
-@pytest.fixture(scope="module")
-def members(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mlp")
-    return unpacked(mlp_artifact(folder, odtc.SGD(), target=TARGET), folder / "artifact")
-
-
-def watched(members: Path, *words: int, **environment: str) -> list[list[str]]:
-    command = [sys.executable, "-c", WATCHED, str(members), *map(str, words)]
-    env = {**os.environ, **environment}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
-    return [line.split() for line in done.stdout.splitlines()]
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core for all threads")
-def test_a_worker_has_a_core_and_leaves_it_to_the_caller(members: Path) -> None:
-    first, loss, then = watched(members, 2)
-    allowed = {str(core) for core in os.sched_getaffinity(0)}
-    assert first[1] in allowed
-    # The caller's own cores are its user's matter.
-    assert first[0] not in allowed
-    assert then[0] == first[1]
-    assert then[1] in allowed - {then[0]}
-    # The bits are those of one thread.
-    assert watched(members, 1)[1] == loss
-
-
-def test_more_threads_than_cores_are_bound_to_none(members: Path) -> None:
-    core = min(os.sched_getaffinity(0))
-    assert watched(members, 2, core)[0] == [str(core), str(core)]
-
-
-def test_a_system_that_binds_no_thread(members: Path, tmp_path: Path) -> None:
-    source, library = tmp_path / "refuse.c", tmp_path / "refuse.so"
-    source.write_text("#include <errno.h>\nint sched_setaffinity() { errno = EPERM; return -1; }\n")
-    subprocess.run(
-        [*compiler_of_c(), "-shared", "-fPIC", str(source), "-o", str(library)], check=True
-    )
-    first, loss, _ = watched(members, 2, LD_PRELOAD=str(library))
-    assert first[0] == first[1]
-    assert loss == watched(members, 1)[1]
