@@ -77,37 +77,40 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def library(model: Path, optimizer: str = "sgd", loss: str = "cross-entropy") -> bytes:
-    artifact = odtc.compile(model, TARGET, batch=4, loss=loss, optimizer=optimizer)
+def library(
+    model: Path, optimizer: str = "sgd", loss: str = "cross-entropy", target: str = TARGET
+) -> bytes:
+    artifact = odtc.compile(model, target, batch=4, loss=loss, optimizer=optimizer)
     artifact.save(model.with_suffix(".odtc"))
     with ZipFile(model.with_suffix(".odtc")) as bundle:
         return bundle.read(LIBRARY)
 
 
 @pytest.mark.parametrize(
-    ("make", "loss"),
+    ("make", "loss", "target"),
     [
-        (_perceptron, "cross-entropy"),
-        (_convolutions, "cross-entropy"),
-        (_transformer, "cross-entropy{axis=-1}"),
+        (_perceptron, "cross-entropy", TARGET),
+        (_perceptron, "cross-entropy", "linux-arm64-cpu{mcpu=cortex-a76+cortex-a53}"),
+        (_convolutions, "cross-entropy", TARGET),
+        (_transformer, "cross-entropy{axis=-1}", TARGET),
     ],
 )
 def test_the_library_is_the_same(
-    make: Callable[[], onnx.ModelProto], loss: str, tmp_path: Path, lowered: list[str]
+    make: Callable[[], onnx.ModelProto], loss: str, target: str, tmp_path: Path, lowered: list[str]
 ) -> None:
     model = tmp_path / "model.onnx"
     onnx.save(make(), model)
     with nothing_kept():
-        right = library(model, loss=loss)
-        changed = library(model, CHANGED, loss)
+        right = library(model, loss=loss, target=target)
+        changed = library(model, CHANGED, loss, target)
     lowered.clear()
-    assert library(model, loss=loss) == right
+    assert library(model, loss=loss, target=target) == right
     kernels = len(lowered)
     assert outline_store().size().entries == kernels > 5
     lowered.clear()
-    assert library(model, loss=loss) == right
+    assert library(model, loss=loss, target=target) == right
     assert not lowered
-    assert library(model, CHANGED, loss) == changed
+    assert library(model, CHANGED, loss, target) == changed
     # The updates, and no product.
     assert 0 < len(lowered) < kernels / 2
 

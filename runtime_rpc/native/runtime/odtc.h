@@ -146,7 +146,8 @@ ODTC_API uint64_t odtc_arena_bytes(const odtc_trainer *trainer);
 /* Bytes of it that are allocated: 0 before the first step. */
 ODTC_API uint64_t odtc_held_bytes(const odtc_trainer *trainer);
 
-/* Takes steps from now on with so many threads; 0 as of odtc_options. */
+/* Takes steps from now on with so many threads; 0 as of odtc_options. On Linux and Android each but the
+   caller's has a core of its own, where there are enough: the fastest, and not the caller's. */
 ODTC_API odtc_code odtc_set_threads(odtc_trainer *trainer, int threads);
 /* The same with one thread for each of some cores, which are its only one. The first thread is the
    caller's: whoever takes steps binds it, or leaves it free. Linux and Android. */
@@ -177,7 +178,7 @@ ODTC_API odtc_code odtc_stop_clock(odtc_trainer *trainer, const odtc_timed_call 
                                    size_t *count);
 
 /* Says what the program was made from: odtc, target, triple, model, model_sha256, loss, optimizer,
-   run. */
+   run; and of the kernels that were chosen for this CPU and these threads: core, features. */
 ODTC_API const char *odtc_fact(const odtc_trainer *trainer, const char *name);
 
 #ifdef __cplusplus
