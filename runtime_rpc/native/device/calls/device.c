@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cores.h"
+#include "core_speeds.h"
 #include "free_memory.h"
 #include "functions.h"
 #include "recorder.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cores.h"
+#include "core_speeds.h"
 #include "functions.h"
 #include "text.h"
 #include "trainer.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cores.h"
+#include "core_speeds.h"
 #include "matching.h"
 
 /* Of a core's time: what reading one file may take, and all of it. */

@@ -1,6 +1,6 @@
 /* The cores that this process may use. */
-#ifndef ODTC_CORES_H
-#define ODTC_CORES_H
+#ifndef ODTC_CORE_SPEEDS_H
+#define ODTC_CORE_SPEEDS_H
 
 #include "text.h"
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "cores.h"
+#include "core_speeds.h"
 
 #include <pthread.h>
 #include <sched.h>
