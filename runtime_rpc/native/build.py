@@ -18,13 +18,16 @@ from odtc.core.process.native_library import kept_library
 FOLDER = Path(__file__).parent / "runtime"
 # Where a wheel has it compiled, by `odtc.runtime_rpc.native.wheel`; a checkout has none.
 PREBUILT = Path(__file__).parent / "prebuilt" / "libodtc.so"
+# None of it is hot, as kernels are elsewhere; and C has no exceptions, for which tables would be.
+SMALL = (
+    *("-falign-functions=1", "-falign-loops=1", "-fno-tree-vectorize"),
+    "-fno-asynchronous-unwind-tables",
+)
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared"),
     *("-Wl,-soname,libodtc.so", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
-    # None of it is hot: kernels are elsewhere.
-    *("-falign-functions=1", "-falign-loops=1", "-fno-tree-vectorize"),
+    *SMALL,
     "-Wl,-z,noseparate-code",  # a page between any two kinds of segments is a quarter of it
-    "-fno-asynchronous-unwind-tables",  # another seventh, for exceptions, of which C has none
 )
 _LINKS = ("-lpthread", "-ldl", "-lm")
 _OTHER = ", and that of this installation was compiled from other sources or for another machine"

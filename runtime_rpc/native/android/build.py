@@ -19,7 +19,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError
 from odtc.core.process.native_library import kept_library
-from odtc.runtime_rpc.native.build import FOLDER
+from odtc.runtime_rpc.native.build import FOLDER, SMALL
 
 JAVA = FOLDER.with_name("java")
 LIBRARY = "libodtc.so"
@@ -38,6 +38,7 @@ _HEADERS = (
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-D__ANDROID__"),
     *("-fvisibility=hidden", "-ffreestanding", "-fno-stack-protector", "-nostdinc"),
+    *SMALL,
     "-mno-outline-atomics",  # they would be functions of a library that no phone has
 )
 _TRIPLE = f"--target=aarch64-linux-android{LEAST_SDK}"
