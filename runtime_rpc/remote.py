@@ -95,6 +95,7 @@ class RemoteSession:
         """The same session with the first device of a kind there."""
         if kind == self.kind:
             return self
+        self._need_tvm(f"drives the CPU, and no {kind} device")
         with self.guard(), suppress(AttributeError):
             # TVM's own server has no such function: it was built for its device.
             self.remote.get_function(_LOAD_RUNTIME)(kind)
@@ -129,6 +130,7 @@ class RemoteSession:
             DeviceError: the device refused it.
             DeviceLostError: the device went away.
         """
+        self._need_tvm("runs programs, and no library of TVM's")
         member = f"odtc-{secrets.token_hex(8)}.so"
         self.free_arenas()
         with self.guard():
@@ -170,8 +172,22 @@ class RemoteSession:
             with understood("the device", self.name):
                 return {int(core): int(speed) for core, speed in found.items()}
 
+    def _need_tvm(self, instead: str) -> None:
+        """Refuses what needs TVM on the device, of a server that has none.
+
+        Raises:
+            DeviceError: it is such a server, which does something else instead.
+        """
+        if self.serves_programs:
+            raise DeviceError(
+                f"its server is odtc-device, which {instead}",
+                where=self.name,
+                hint="start the server in Python there, which has TVM: docs/phones.md",
+            )
+
     def use_threads(self, count: int, cores: str | None = None) -> None:
         """Sets the threads of the device's pool; TVM's own server knows big and little only."""
+        self._need_tvm("takes steps, and measures no kernels")
         speeds = self.core_speeds()
         if speeds is None:
             self._use_mode(count, cores)
