@@ -16,6 +16,7 @@ from odtc.passes.graph.immediate_update import ImmediateUpdate
 from odtc.passes.graph.name_tensors import NameTensors
 from odtc.passes.graph.read_copies import ReadCopies
 from odtc.passes.graph.read_normalised import ReadNormalised
+from odtc.passes.graph.recompute_frozen import RecomputeFrozen
 from odtc.passes.graph.return_loss import ReturnLoss
 from odtc.passes.graph.slice_splits import SliceSplits
 from odtc.passes.kernel.fuse_named import FuseNamed
@@ -62,6 +63,7 @@ def _of_training(of: PipelineOptions) -> Iterator[Pass]:
     for kind in (NameTensors, AbsorbActivation, SliceSplits, ReadCopies, HalfStorage):
         yield kind(step)
     yield ReadNormalised(step, family.most_copies)
+    yield RecomputeFrozen(step)
     yield ImmediateUpdate(step)
     yield WriteOver(step)
     if family.update_buffers is not None:

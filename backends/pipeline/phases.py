@@ -111,6 +111,8 @@ FUSE = (
     Row("legalize{stay=false}"),
     Row("tvm.AnnotateTIROpPattern"),
     Row("fold-constants"),
+    # Of what constants cannot make, which is by now a kernel whose class is known.
+    Row("recompute-frozen", trains),
     Row("fuse-named"),
     Row("tvm.FuseTIR"),
     # Before the kernels are scheduled: a scheduled reshape is not known for one any more.

@@ -25,6 +25,7 @@ from odtc.frontend.backward.rebuild import (
 from odtc.frontend.backward.recurrent import save_steps
 from odtc.frontend.backward.sparse_gradients import SparseGradients
 from odtc.frontend.backward.stop_gradient import StopGradient
+from odtc.frontend.backward.unmark import unmarked
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.optimizers.update import LOSS_SCALE
@@ -93,7 +94,8 @@ def differentiate(
     """
     trained = _with_losses(module, arguments, losses)
     adjoint = relax.transform.Gradient(_LOSS, trained.wanted)(trained.module)
-    return trained.sparse.detached(_without_seed(adjoint), ADJOINT)
+    marked = _without_seed(adjoint)
+    return trained.sparse.detached(unmarked(marked, ADJOINT, trained.places), ADJOINT)
 
 
 def try_to_differentiate(
@@ -113,12 +115,14 @@ class _WithLosses:
         module: holds it as `loss`.
         seed: the variable that the gradient pass differentiates.
         wanted: the variables that it differentiates by.
+        places: of the arguments that anything of is trained.
         sparse: which of these stand for a part of a weight.
     """
 
     module: tvm.IRModule
     seed: relax.Var
     wanted: Sequence[relax.Var]
+    places: Sequence[int]
     sparse: SparseGradients
 
 
@@ -148,7 +152,9 @@ def _with_losses(
             results = [builder.emit_output(result) for result in (seed, value, *new)]
         builder.emit_func_output(relax.Tuple(results))
     wanted = [sparse.parts.get(variable, variable) for variable in trained]
-    return _WithLosses(builder.finalize(), results[0], wanted, sparse)
+    learned = {*trained, *wanted}
+    places = [at for at, each in enumerate((*params, *sparse.parts.values())) if each in learned]
+    return _WithLosses(builder.finalize(), results[0], wanted, places, sparse)
 
 
 def _emitted(

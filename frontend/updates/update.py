@@ -6,6 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from odtc.core.ir.argument_roles import roles_attribute
 from odtc.core.specs import ACCUMULATOR, Argument, Block, Role, of_role
 from odtc.frontend.backward.differentiate import ADJOINT, differentiated, variable_of
 from odtc.frontend.backward.gradient_pieces import pieces
@@ -53,7 +54,7 @@ def add_updates(
     statistics = of_role(arguments, Role.STATISTIC)
     builder = builder_with_kernels(module)
     params = [variables[item] for item in arguments]
-    with builder.function(name, params):
+    with builder.function(name, params, dict(roles_attribute(arguments))):
         with builder.dataflow():
             replay_body(builder, adjoint, MergeProducts(adjoint))
             phase = UpdatePhase(builder, update, variables, results[0])

@@ -23,8 +23,6 @@ Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
 # Dimensions of a matrix.
 _MATRIX = 2
-# What stands after a frozen tensor: it was for the gradient pass, and is the tensor.
-_STOPPED = "relax.grad.no_grad"
 
 
 def is_product(expression: relax.Expr | None) -> TypeGuard[relax.Call]:
@@ -98,7 +96,7 @@ class _Absorb(PyExprMutator):
             source = self.lookup_binding(expression)
             if is_transpose(source):
                 transposed = not transposed
-            elif not (is_widening(source) or is_call(source, _STOPPED)):
+            elif not is_widening(source):
                 break
             expression = source.args[0]
         return expression, transposed

@@ -21,11 +21,13 @@ from tvm import relax, te, topi
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from odtc.core.ir.argument_roles import arguments_of_role
 from odtc.core.ir.kernel_marks import PATTERN, SINK
 from odtc.core.ir.relax_calls import operator_of
+from odtc.core.specs import Role
 from odtc.dialect.table import OPERATORS
 from odtc.passes.contract import Pass
-from odtc.passes.ir.bindings import bind, rebuilding
+from odtc.passes.ir.bindings import bind, reached_from, rebuilding
 
 _IN_PLACE = "relax.call_tir_inplace"
 _RESHAPE = "relax.reshape"
@@ -210,6 +212,10 @@ class HalfStorage(Pass):
         made = bindings.every[: bindings.forward]
         reshaped = {b.var: b.value for b in made if operator_of(b.value) == _RESHAPE}
         saved = saved_tensors(bindings, self.least)
+        trained = arguments_of_role(function, Role.PARAMETER)
+        if trained is not None:
+            # What no gradient flows through, such as the mask of attention, stays exact.
+            saved &= reached_from(made, trained)
         with rebuilding(module, self.function) as builder:
             storage = _Storage(builder, saved, reshaped, bindings.same)
             for index, binding in enumerate(bindings.every):

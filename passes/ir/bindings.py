@@ -1,7 +1,7 @@
 """The bindings of a function without branches, which passes read and write one by one."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import tvm
@@ -19,6 +19,15 @@ def readers_of(function: relax.Function) -> Counter[relax.Var]:
     for binding in bindings_of(function):
         readers.update(set(relax.analysis.free_vars(binding.value)))
     return readers
+
+
+def reached_from(bindings: Sequence[relax.Binding], sources: Iterable[relax.Var]) -> set[relax.Var]:
+    """The sources, and all variables that are computed from any of them."""
+    reached = set(sources)
+    for binding in bindings:
+        if not reached.isdisjoint(relax.analysis.free_vars(binding.value)):
+            reached.add(binding.var)
+    return reached
 
 
 def with_bindings(function: relax.Function, bindings: Sequence[relax.Binding]) -> relax.Function:
