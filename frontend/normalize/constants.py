@@ -12,11 +12,13 @@ from onnx import helper
 
 from odtc.core.disk.file_limits import MOST_FOLDED_BYTES
 from odtc.core.errors import ModelError
-from odtc.frontend.graph import Graph, describe_node
+from odtc.frontend.graph import Graph, attributes, describe_node
 from odtc.frontend.normalize.control.ranges import require_countable
 
 # A causal mask of 1024 positions; anything larger is left to the compiler.
 MAX_ELEMENTS = 1 << 20
+# Quantised weights of so many elements stay integers: as floats they take four times the bytes.
+MIN_QUANTISED = 4096
 # The largest tensor of what counts the trips of a loop.
 MAX_COUNTERS = 64
 # Their output is at most as large as the product of their inputs' sizes.
@@ -33,6 +35,7 @@ EXPANDING = frozenset(
     "Pad Range Tile".split()
 )
 _FOLDED = BOUNDED | EXPANDING
+_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 # Without an element where the window is larger than the image: that is a mistake, which is told.
 _WINDOWED = frozenset("AveragePool Conv ConvTranspose LpPool MaxPool".split())
 
@@ -114,9 +117,21 @@ def _folded(graph: Graph, node: onnx.NodeProto) -> dict[str, np.ndarray] | None:
         # Only the dtype of the second input counts, and that is known once it is inferred.
         feeds[node.input[1]] = np.zeros((), graph.dtypes[node.input[1]])
     known = {name: value for name, value in feeds.items() if value is not None}
-    if len(known) < len(feeds) or not _is_small(graph, node, known):
+    if len(known) < len(feeds) or not _is_small(graph, node, known) or _widens(node, known):
         return None
     return _evaluate(graph, node, known)
+
+
+def _widens(node: onnx.NodeProto, feeds: Values) -> bool:
+    """Whether a node makes floats of many integers of 8 bits, as weights are quantised to."""
+    if node.op_type != "Cast" or attributes(node)["to"] not in _FLOATS:
+        return False
+    return is_quantised(feeds[node.input[0]])
+
+
+def is_quantised(value: np.ndarray) -> bool:
+    """Whether an array is so many integers of 8 bits that it stays as it is."""
+    return value.dtype in (np.int8, np.uint8) and value.size >= MIN_QUANTISED
 
 
 def _reads_data(graph: Graph, node: onnx.NodeProto) -> bool:

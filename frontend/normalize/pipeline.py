@@ -3,8 +3,9 @@
 from odtc.frontend.graph import Graph
 from odtc.frontend.normalize.constants import fold_and_infer
 from odtc.frontend.normalize.expand import expand_nodes
+from odtc.frontend.normalize.gather_rows import gather_rows
 
-STEPS = (expand_nodes, fold_and_infer, Graph.drop_unused)
+STEPS = (expand_nodes, fold_and_infer, gather_rows, Graph.drop_unused)
 
 
 def normalize(graph: Graph) -> Graph:

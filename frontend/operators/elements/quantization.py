@@ -102,6 +102,21 @@ def _spread(node: Node, emit: Emit, slot: int) -> str:
     return emit("Slice", joined, *ends) if whole[axis] > shape[axis] else joined
 
 
+def _blocks(node: Node) -> list[int]:
+    """The first input's shape with its blocks apart; empty where none, or not all, are whole."""
+    shape, given, axis = node.shape(), node.shape(1), _axis(node)
+    block = node.attrs.get("block_size", 0)
+    if len(given) != len(shape) or math.prod(given) == 1 or given[axis] * block != shape[axis]:
+        return []
+    return [*shape[:axis], given[axis], block, *shape[axis + 1 :]]
+
+
+def _of_blocks(node: Node, emit: Emit, slot: int) -> str:
+    """A scale or zero point as a tensor that broadcasts against blocks that lie apart."""
+    given, axis = node.shape(slot), _axis(node)
+    return reshape(emit, node.inputs[slot], *given[: axis + 1], 1, *given[axis + 1 :])
+
+
 def _floats(emit: Emit, name: str, to: int = _FLOAT) -> str:
     return emit("Cast", name, to=to)
 
@@ -131,10 +146,17 @@ def _quantize(node: Node, emit: Emit) -> str:
 def _dequantize(node: Node, emit: Emit) -> str:
     if node.constant(0) is not None:
         node.graph.notes.append(f"{node.inputs[0]}: holds quantised numbers; not trained")
-    value = _floats(emit, node.inputs[0])
+    shape, blocks = node.shape(), _blocks(node)
+    data, spread = node.inputs[0], _spread
+    if blocks:
+        # Each block on an axis of its own: no scale is written out for each element.
+        data, spread = reshape(emit, data, *blocks), _of_blocks
+    value = _floats(emit, data)
     if node.has(2):
-        value = emit("Sub", value, _floats(emit, _spread(node, emit, 2)))
-    value = emit("Mul", value, _floats(emit, _spread(node, emit, 1)))
+        value = emit("Sub", value, _floats(emit, spread(node, emit, 2)))
+    value = emit("Mul", value, _floats(emit, spread(node, emit, 1)))
+    if blocks:
+        value = reshape(emit, value, *shape)
     target = node.attrs.get("output_dtype")
     return emit(
         "Cast", value, to=target or helper.np_dtype_to_tensor_dtype(np.dtype(node.dtype(1)))

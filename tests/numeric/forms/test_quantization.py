@@ -21,6 +21,8 @@ TENSORS = {
     "each": np.array([0.02, 0.05, 0.01], np.float32),
     "zeros": np.array([3, -5, 0], np.int8),
     "blocks": (RNG.random((2, 3, 3, 4)) / 20 + 0.01).astype(np.float32),
+    "pairs": np.linspace(0.01, 0.06, 60).reshape(2, 3, 5, 2).astype(np.float32),
+    "pairz": np.arange(-30, 30).reshape(2, 3, 5, 2).astype(np.int8),
     "w8": RNG.integers(-128, 127, (4, 3, 3, 2), np.int8),
     "w8z": np.array([-4, 0, 9, 100], np.int8),
     "w8s": np.array([0.01, 0.02, 0.005, 0.03], np.float32),
@@ -41,6 +43,8 @@ NODES = {
     "$y = DequantizeLinear <axis = 2, block_size = 2> ($q, blocks)",
     "DequantizeLinear-axis": "$q = QuantizeLinear <axis = 1> (x, each, zeros) "
     "$y = DequantizeLinear <axis = 1> ($q, each, zeros)",
+    "DequantizeLinear-blocks": "$q = QuantizeLinear <axis = 3, block_size = 2> (x, pairs, pairz) "
+    "$y = DequantizeLinear <axis = 3, block_size = 2> ($q, pairs, pairz)",
     "DynamicQuantizeLinear": "$q, $qs, $qz = DynamicQuantizeLinear (x) "
     "$y = DequantizeLinear ($q, $qs, $qz)",
     "MatMulInteger": "$q, $qs, $qz = DynamicQuantizeLinear (x) "

@@ -74,3 +74,19 @@ def test_what_else_is_built_is_not_remembered(built: list[str]) -> None:
     first, second = (build(kernel, tvm.target.Target({"kind": "llvm"})) for _ in range(2))
     assert not first.same_as(second)
     assert len(built) == 1
+
+
+@pytest.mark.parametrize(("size", "stays"), [(4096, True), (4095, False)])
+def test_quantised_weights_stay_integers(size: int, stays: bool) -> None:
+    """As floats they would take four times the bytes."""
+    x = relax.Var("x", relax.TensorType((size,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            weights = relax.const(np.arange(size).astype(np.int8))
+            floats = builder.emit(relax.op.astype(weights, "float32"))
+            result = builder.emit_output(relax.op.add(x, floats))
+        builder.emit_func_output(result)
+    given = relax.transform.LegalizeOps()(builder.finalize())
+    (constant,) = constants_of(run_pipeline([FoldConstants()], given))
+    assert (constant.dtype == np.int8) == stays
