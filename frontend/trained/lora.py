@@ -34,8 +34,12 @@ from odtc.core.options.checked_options import (
 from odtc.core.options.option_text import LORA_FORM, parse_options
 from odtc.frontend.graph import Graph
 from odtc.frontend.trained.layers import Layer, layers_of
-from odtc.frontend.trained.lora_forms import FORMS, adapted_nodes, refusal
+from odtc.frontend.trained.lora_forms import FORMS, AdapterForm, adapted_nodes, refusal
 from odtc.frontend.trained.selection import Selection
+
+_ALL = "*"
+# A form and whether it reads a matrix transposed.
+_Way = tuple[AdapterForm | None, bool]
 
 
 @plainly_made
@@ -46,7 +50,8 @@ class LoRA:
     Args:
         rank: channels of an adapter, at least 1.
         alpha: the adapters' terms are scaled by alpha / rank; above 0.
-        targets: globs over the ONNX names of weights, separated by `|`.
+        targets: globs over the ONNX names of weights, separated by `|`; `*`, all, leaves out a
+            weight that an embedding and the head share, as PEFT's `all-linear` does.
         seed: of the first values of the adapters.
 
     Raises:
@@ -55,7 +60,7 @@ class LoRA:
 
     rank: int = count(8)
     alpha: float = positive(16.0)
-    targets: str = text("*")
+    targets: str = text(_ALL)
     seed: int = natural(0)
 
     def __post_init__(self) -> None:
@@ -99,6 +104,8 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
         UnsupportedError: a target is the weight of an operator that is not adapted.
     """
     layers = _targets(graph, lora)
+    if lora.targets == _ALL:
+        layers = _without_tied(graph, layers)
     for layer in layers:
         _check(graph, layer, lora.rank, selection)
     _check_shared(layers)
@@ -158,13 +165,34 @@ def _check(graph: Graph, layer: Layer, rank: int, selection: Selection) -> None:
         )
 
 
+def _without_tied(graph: Graph, layers: Sequence[Layer]) -> Sequence[Layer]:
+    """The layers but for those of weights that are read in several ways; all where none is left."""
+    ways: dict[str, set[_Way]] = {}
+    for layer in layers:
+        ways.setdefault(layer.weight, set()).add(_way(layer))
+    tied = {weight: several for weight, several in ways.items() if len(several) > 1}
+    if len(tied) == len(ways):
+        return layers
+    for weight in tied:
+        readers = dict.fromkeys(layer.op_type for layer in layers if layer.weight == weight)
+        graph.notes.append(
+            f"LoRA: no adapter for {weight!r}: it is read in several ways ({', '.join(readers)}), "
+            "as an embedding that is also the head"
+        )
+    return [layer for layer in layers if layer.weight not in tied]
+
+
+def _way(layer: Layer) -> _Way:
+    """How a layer reads its weight."""
+    return FORMS.get(layer.op_type), layer.transposed
+
+
 def _check_shared(layers: Sequence[Layer]) -> None:
     """Checks that layers that share a weight read it in the same way."""
     first: dict[str, Layer] = {}
     for layer in layers:
         other = first.setdefault(layer.weight, layer)
-        forms = [(FORMS[item.op_type], item.transposed) for item in (layer, other)]
-        if forms[0] != forms[1]:
+        if _way(layer) != _way(other):
             raise UnsupportedError(
                 f"LoRA: no adapter for {layer}: {other} reads the same weight in another way",
                 hint="narrow the targets, such as *.query*",

@@ -193,6 +193,27 @@ def test_refusals(reason: str) -> None:
     assert graph.to_model() == before
 
 
+def test_a_tied_head_has_no_adapter_unless_it_is_named() -> None:
+    """As of PEFT's `all-linear`: merged, an adapter of the head would change the embedding."""
+    nodes = [
+        helper.make_node("Gather", ["words", "x"], ["h"]),
+        helper.make_node("MatMul", ["h", "fc"], ["i"]),
+        helper.make_node("Transpose", ["words"], ["head"]),
+        helper.make_node("MatMul", ["i", "head"], ["y"]),
+    ]
+    model = model_of(nodes, np.zeros(3, np.int64), {"words": normal(6, 4), "fc": normal(4, 4)})
+    graph = specialize(model)
+    _, adapters = adapt(graph, LoRA(rank=2), Selection({}))
+    assert [adapter.weight for adapter in adapters] == ["fc"]
+    (note,) = (note for note in graph.notes if note.startswith("LoRA"))
+    assert note == (
+        "LoRA: no adapter for 'words': it is read in several ways (Gather, MatMul), as "
+        "an embedding that is also the head"
+    )
+    with pytest.raises(UnsupportedError, match="in another way"):
+        adapt(specialize(model), LoRA(rank=2, targets="fc|words"), Selection({}))
+
+
 def test_names_that_are_taken() -> None:
     graph = graph_of([helper.make_node("MatMul", ["x", "w"], ["y"])], normal(2, 3), normal(3, 3))
     adapt(graph, LoRA(rank=1), Selection({}))
