@@ -193,7 +193,7 @@ def test_refusals(reason: str) -> None:
     assert graph.to_model() == before
 
 
-def test_a_tied_head_has_no_adapter_unless_it_is_named() -> None:
+def test_a_tied_head_has_no_adapter_and_is_refused_where_it_is_named() -> None:
     """As of PEFT's `all-linear`: merged, an adapter of the head would change the embedding."""
     nodes = [
         helper.make_node("Gather", ["words", "x"], ["h"]),
