@@ -54,8 +54,8 @@ def _reads_quantised_rows(graph: Graph, makers: _Makers, node: onnx.NodeProto) -
     return (
         # The row of a single number has one dimension less than what it is multiplied by.
         bool(graph.shapes.get(node.input[1]))
-        and all(name in graph.constants for name in leaves)
-        and any(is_quantised(graph.constants[name]) for name in leaves)
+        and leaves <= graph.constants.keys() | graph.parameters.keys()
+        and any(is_quantised(graph.constants[name]) for name in leaves & graph.constants.keys())
     )
 
 

@@ -12,7 +12,7 @@ import onnx
 from odtc.frontend.graph import Graph, attributes, describe_node
 
 # Operator to the slots of its inputs that may be weights. A MatMul's weight is on either side.
-_WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
+WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
     "Conv": (1,),
     "ConvTranspose": (1,),
     "GRU": (1, 2),
@@ -60,11 +60,11 @@ def layers_of(graph: Graph) -> list[Layer]:
     turned, added = dict(_transposes(graph)), _added(graph)
     layers = []
     for position, node in enumerate(graph.nodes):
-        for slot in _WEIGHT_SLOTS.get(node.op_type, ()):
+        for slot in WEIGHT_SLOTS.get(node.op_type, ()):
             name = node.input[slot] if slot < len(node.input) else ""
             weight = turned.get(name, name)
             if weight in graph.parameters and graph.parameters[weight].ndim > 1:
-                transposed = (name in turned) != _reads_transposed(node, slot)
+                transposed = (name in turned) != reads_transposed(node, slot)
                 biases = tuple(_biases(graph, node, added))
                 layers.append(Layer(node, position, weight, slot, transposed, biases))
     return layers
@@ -81,7 +81,8 @@ def _transposes(graph: Graph) -> Iterator[tuple[str, str]]:
             yield node.output[0], source
 
 
-def _reads_transposed(node: onnx.NodeProto, slot: int) -> bool:
+def reads_transposed(node: onnx.NodeProto, slot: int) -> bool:
+    """Whether a node reads the matrix in a slot transposed."""
     flag = ("transA", "transB")[slot] if node.op_type == "Gemm" else ""
     return bool(attributes(node).get(flag, 0))
 

@@ -35,6 +35,7 @@ from odtc.core.options.option_text import LORA_FORM, parse_options
 from odtc.frontend.graph import Graph
 from odtc.frontend.trained.layers import Layer, layers_of
 from odtc.frontend.trained.lora_forms import FORMS, AdapterForm, adapted_nodes, refusal
+from odtc.frontend.trained.quantised_layers import quantised_layers
 from odtc.frontend.trained.selection import Selection
 
 _ALL = "*"
@@ -131,7 +132,7 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
 
 
 def _targets(graph: Graph, lora: LoRA) -> list[Layer]:
-    layers = layers_of(graph)
+    layers = sorted((*layers_of(graph), *quantised_layers(graph)), key=lambda each: each.position)
     for glob in lora.globs:
         if not any(fnmatchcase(layer.weight, glob) for layer in layers):
             raise UsageError(
@@ -145,7 +146,7 @@ def _targets(graph: Graph, lora: LoRA) -> list[Layer]:
 
 def _check(graph: Graph, layer: Layer, rank: int, selection: Selection) -> None:
     """Checks that one layer can be adapted."""
-    shape = graph.parameters[layer.weight].shape
+    shape = _weight(graph, layer).shape
     reason = refusal(layer, len(shape))
     if reason:
         raise UnsupportedError(
@@ -200,12 +201,13 @@ def _check_shared(layers: Sequence[Layer]) -> None:
 
 
 def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Generator) -> Adapter:
-    form, shape = FORMS[layer.op_type], graph.parameters[layer.weight].shape
+    form, shape = FORMS[layer.op_type], _weight(graph, layer).shape
     # Output channels first, as a convolution and a transposed matrix have them.
     transposed = layer.transposed and len(shape) == 2
     channels_first = shape if transposed or len(shape) > 2 else shape[::-1]
     down_shape, up_shape = form.shapes(channels_first, lora.rank)
-    down, up = (layer.weight.removesuffix(".weight") + suffix for suffix in form.suffixes)
+    stem = layer.weight.removesuffix("_quantized").removesuffix(".weight")
+    down, up = (stem + suffix for suffix in form.suffixes)
     for name in (down, up):
         if name in graph.shapes:
             raise UsageError(f"LoRA: the model has a tensor {name!r} already", where=str(layer))
@@ -216,3 +218,9 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
     graph.parameters[down] = first.astype(np.float32)
     graph.parameters[up] = second.astype(np.float32)
     return Adapter(layer.weight, down, up, lora.alpha / lora.rank, transposed)
+
+
+def _weight(graph: Graph, layer: Layer) -> np.ndarray:
+    """A layer's weight: a parameter, or the integers that it is quantised to."""
+    found = graph.parameters.get(layer.weight)
+    return graph.constants[layer.weight] if found is None else found

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odtc.core.errors import UnsupportedError
+
 PEFT_PREFIX = "base_model.model."
 
 
@@ -25,7 +27,7 @@ class Adapter:
     """The adapter of one weight.
 
     Attributes:
-        weight: ONNX initializer that it is for.
+        weight: ONNX initializer that it is for; one of integers is no argument of the step.
         down: name of A, which leads down to the rank.
         up: name of B, which leads up again.
         scale: factor of their product: alpha / rank.
@@ -42,9 +44,18 @@ class Adapter:
         """The weight with its adapter, of the weight's shape; float32.
 
         Args:
-            weights: at least the weight, `down` and `up`, by name.
+            weights: at least the weight, if it is of floats, `down` and `up`, by name.
+
+        Raises:
+            UnsupportedError: the weight is kept as integers.
         """
-        weight = weights[self.weight]
+        weight = weights.get(self.weight)
+        if weight is None:
+            raise UnsupportedError(
+                "the weight is kept as integers, and no adapter can be merged into it",
+                where=f"weight {self.weight}",
+                hint="write the adapters alone, with export_adapters or --export-adapters",
+            )
         down, up = (weights[name].astype(np.float64) for name in (self.down, self.up))
         if down.ndim == 2:
             delta = down @ up
@@ -57,7 +68,11 @@ class Adapter:
 def merge_adapters(
     weights: Mapping[str, np.ndarray], adapters: Iterable[Adapter]
 ) -> dict[str, np.ndarray]:
-    """The weights of the model without adapters that computes the same."""
+    """The weights of the model without adapters that computes the same.
+
+    Raises:
+        UnsupportedError: a weight is kept as integers.
+    """
     merged = {adapter.weight: adapter.merged(weights) for adapter in adapters}
     return without_adapters(weights, adapters) | merged
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,10 @@ def model_of(ends: str, nodes: str, tensors: Tensors, opset: int = 21) -> onnx.M
 
 
 def matrices_in(plan: MemoryPlan) -> int:
-    """How many tensors are as large as a weight: each is read by the call after its own."""
+    """How many tensors are as large as a weight, of which no two are alive at once."""
     large = [each for each in plan.tensors if each.nbytes >= MATRIX]
-    assert all(each.last - each.first <= 1 for each in large)
+    large.sort(key=lambda each: each.first)
+    assert all(one.last < other.first for one, other in pairwise(large))
     return len(large)
 
 

@@ -9,6 +9,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import odtc
+from odtc.core.errors import UnsupportedError
 from tests.fast import fast_if
 from tests.numeric.plans.frozen_costs import (
     LAYERS,
@@ -16,6 +17,7 @@ from tests.numeric.plans.frozen_costs import (
     WIDTH,
     Form,
     Tensors,
+    as_read,
     follows_plain,
     layers_of,
     matrices_in,
@@ -41,6 +43,9 @@ def _of_integers(text: str, scale: tuple[int, ...], zero: bool = False) -> Form:
 
 QUANTISED: Mapping[str, Form] = {
     "scaled": _of_integers("$_f = Cast <to = 1> ($) $_w = Mul ($_f, $s)", (1, WIDTH)),
+    "scaled, transposed": _of_integers(
+        f"$_f = Cast <to = 1> ($) $_j = Mul ($_f, $s) {TURNED}", (WIDTH, 1)
+    ),
     "one scale": _of_integers("$_w = DequantizeLinear ($, $s)", ()),
     "channels, transposed": _of_integers(
         f"$_j = DequantizeLinear <axis = 0> ($, $s, $z) {TURNED}", (WIDTH,), True
@@ -87,3 +92,41 @@ def test_of_a_quantised_table_the_rows_that_are_read_are_dequantised(
     assert artifact.memory.arena_bytes < TABLE.size // 4
     (expected,) = ReferenceEvaluator(model).run(None, {"ids": ids})
     np.testing.assert_allclose(artifact.trainer().evaluate(ids), np.asarray(expected), rtol=1e-6)
+
+
+# Multiples of one number are no parameters, by rule, where they are floats.
+SCALED = [form for form in QUANTISED if form != "one scale"]
+
+
+@pytest.mark.parametrize("form", fast_if(lambda form: form == "channels, transposed", SCALED))
+def test_adapters_beside_quantised_weights(form: str, tmp_path: Path) -> None:
+    """They learn as beside the same weights in float32, and nothing waits that need not."""
+    path, plain = layers_of(QUANTISED[form], tmp_path / "m.onnx"), tmp_path / "plain.onnx"
+    onnx.save(as_read(onnx.load(path)), plain)
+    x, y = np.random.default_rng(2).standard_normal((2, 8, WIDTH)).astype(np.float32)
+    found = []
+    for each in (path, plain):
+        artifact = odtc.compile(each, loss="mse", lora=odtc.LoRA(rank=2), params=[])
+        trainer = artifact.trainer(threads=1)
+        losses = [trainer.step(x, y, lr=0.3) for _ in range(4)]
+        found.append((losses, [trainer.parameters()[a.up] for a in artifact.manifest.adapters]))
+    (losses, ups), (expected_losses, expected) = found
+    assert losses == pytest.approx(expected_losses, rel=1e-6)
+    assert losses[-1] < 0.99 * losses[0]
+    np.testing.assert_allclose(ups, expected, rtol=1e-4, atol=1e-6)
+    options = {"loss": "mse", "lora": odtc.LoRA(rank=2), "params": []}
+    assert matrices_in(plan_of(path, **options)) == 2 * LAYERS - 1
+
+
+def test_no_adapter_is_merged_into_integers(tmp_path: Path) -> None:
+    path = layers_of(QUANTISED["one scale"], tmp_path / "m.onnx")
+    artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), params=["p"])
+    assert artifact.manifest.adapters[0].down == "k0.lora_A.weight"
+    trainer = artifact.trainer(threads=1)
+    with pytest.raises(UnsupportedError, match="kept as integers"):
+        trainer.export_onnx(tmp_path / "merged.onnx")
+    assert not (tmp_path / "merged.onnx").exists()
+    trainer.export_onnx(tmp_path / "beside.onnx", merge=False)
+    with pytest.warns(UserWarning, match="beside them: p"):
+        trainer.export_adapters(tmp_path / "adapters")
+    trainer.load_adapters(tmp_path / "adapters")
