@@ -154,7 +154,8 @@ def read_graph(
     if quantized:
         graph.leave_untrained(
             f"{listed(quantized)}: not trained: their elements are integers of 8 bits or fewer; "
-            "train the model that this one was quantized from, and quantize that again"
+            "train the model that this one was quantized from, and quantize that again; or train "
+            "adapters beside those that are dequantized, with --lora"
         )
     graph.lost += losses_of(model, findings)
     graph.notes += [

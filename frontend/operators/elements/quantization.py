@@ -29,6 +29,7 @@ _RANGES = {name: np.iinfo(name) for name in ("int8", "uint8", "int16", "uint16")
 # The slot of the scale of what a QLinear operator gives.
 _RESULT_SCALE = 6
 _ELEMENTS = (*_RANGES, "int32")
+_TABLE = 2
 
 
 def _static(node: Node) -> str:
@@ -144,7 +145,9 @@ def _quantize(node: Node, emit: Emit) -> str:
 
 
 def _dequantize(node: Node, emit: Emit) -> str:
-    if node.constant(0) is not None:
+    held = node.constant(0)
+    # Of tables of 8 bits the reader of the file has told, all at once.
+    if held is not None and (held.ndim < _TABLE or held.dtype.itemsize > 1):
         node.graph.notes.append(f"{node.inputs[0]}: holds quantised numbers; not trained")
     shape, blocks = node.shape(), _blocks(node)
     data, spread = node.inputs[0], _spread
