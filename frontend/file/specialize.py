@@ -19,6 +19,7 @@ from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
 from odtc.frontend.normalize.control.branches import select_branches
 from odtc.frontend.normalize.drop_casts import drop_casts
 from odtc.frontend.normalize.resolve import resolve
+from odtc.frontend.normalize.unpack import unpack
 from odtc.frontend.normalize.widen import widen, widen_bfloat16
 from odtc.frontend.trained.set_aside import foreign_operator, set_aside
 from odtc.frontend.weights.classify import classify
@@ -75,6 +76,7 @@ def specialize(
     bound = bind(feeds, asked, next(hypotheses(feeds, asked)) if axes is None else axes, samples)
     graph.inputs, graph.places = bound.specs, bound.places
     _set_inputs(graph, bound.constants)
+    unpack(graph)
     is_widened = widen_bfloat16(graph)
     fold_constants(graph)
     # Of a constant If, inference would join the branch that is not taken.

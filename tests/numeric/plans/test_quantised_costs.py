@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -26,21 +27,26 @@ from tests.numeric.plans.frozen_costs import (
 )
 
 
-def _of_integers(text: str, scale: tuple[int, ...], zero: bool = False) -> Form:
-    """A form of a weight of 8 bits, with scales of a shape and zero points."""
+def _of_integers(
+    text: str, scale: tuple[int, ...], zero: bool = False, dtype: str = "int8"
+) -> Form:
+    """A form of a weight of few bits, with scales of a shape and zero points."""
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    most = 2 ** (int(dtype[-1]) - 1) - 1
 
     def form(name: str, rng: np.random.Generator) -> tuple[str, Tensors]:
         tensors = {
-            name: rng.integers(-127, 128, (WIDTH, WIDTH), np.int8),
-            f"{name}s": (rng.random(scale) / 500 + 1e-3).astype(np.float32),
+            name: rng.integers(-most, most + 1, (WIDTH, WIDTH)).astype(kind),
+            f"{name}s": ((rng.random(scale) + 0.5) / most / 4).astype(np.float32),
         }
         if zero:
-            tensors[f"{name}z"] = rng.integers(-3, 4, scale, np.int8)
+            tensors[f"{name}z"] = rng.integers(-3, 4, scale).astype(kind)
         return text.replace("$", name), tensors
 
     return form
 
 
+_BLOCKS = "$_w = DequantizeLinear <axis = 0, block_size = 16> ($, $s, $z)"
 QUANTISED: Mapping[str, Form] = {
     "scaled": _of_integers("$_f = Cast <to = 1> ($) $_w = Mul ($_f, $s)", (1, WIDTH)),
     "scaled, transposed": _of_integers(
@@ -50,9 +56,8 @@ QUANTISED: Mapping[str, Form] = {
     "channels, transposed": _of_integers(
         f"$_j = DequantizeLinear <axis = 0> ($, $s, $z) {TURNED}", (WIDTH,), True
     ),
-    "blocks": _of_integers(
-        "$_w = DequantizeLinear <axis = 0, block_size = 16> ($, $s, $z)", (WIDTH // 16, WIDTH), True
-    ),
+    "blocks": _of_integers(_BLOCKS, (WIDTH // 16, WIDTH), True),
+    "blocks of 4 bits": _of_integers(_BLOCKS, (WIDTH // 16, WIDTH), True, "int4"),
 }
 
 
