@@ -86,6 +86,24 @@ def model_of(ends: str, nodes: str, tensors: Tensors, opset: int = 21) -> onnx.M
     return model
 
 
+def unfolded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with matrices as PyTorch has them, each behind a Transpose; changed in place."""
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        tensor = stored.get(node.input[1]) if node.op_type == "MatMul" else None
+        if tensor is not None:
+            turned = np.ascontiguousarray(numpy_helper.to_array(tensor).T)
+            tensor.CopyFrom(numpy_helper.from_array(turned, tensor.name))
+            node.input[1] = f"{tensor.name}_turned"
+            model.graph.node.append(
+                helper.make_node("Transpose", [tensor.name], [node.input[1]], perm=[1, 0])
+            )
+        model.graph.node.append(node)
+    return model
+
+
 def matrices_in(plan: MemoryPlan) -> int:
     """How many tensors are as large as a weight, of which no two are alive at once."""
     large = [each for each in plan.tensors if each.nbytes >= MATRIX]

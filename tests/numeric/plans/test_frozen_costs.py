@@ -10,6 +10,7 @@ from torch import nn
 
 import odtc
 from benchmarks.models.decoder import DecoderShape, decoder
+from tests.families import BATCH, FAMILIES, make
 from tests.fast import fast_if
 from tests.numeric.layers.exported import Bert, ConvNet, Tokens, exported
 from tests.numeric.plans.frozen_costs import (
@@ -21,6 +22,7 @@ from tests.numeric.plans.frozen_costs import (
     matrices_in,
     model_of,
     plan_of,
+    unfolded,
 )
 
 # What is trained of each model, in place of all.
@@ -29,10 +31,10 @@ PARTS: dict[type[nn.Module], tuple[Any, ...]] = {
     Tokens: ("head.*", "mix.*"),
     Bert: ("head.*", "query.*", "embedding.*", "norm*"),
 }
-DECODER = DecoderShape(2, hidden=48, heads=6, shared=2, inner=96, vocabulary=64, length=16)
-OF_A_DECODER: dict[str, dict[str, Any]] = {
-    "lora": {"lora": odtc.LoRA(rank=4, targets="*q_proj*|*v_proj*"), "params": []},
-    "a layer": {"params": ["layers.1.*"]},
+# Layers of a decoder, and what is trained of it.
+OF_A_DECODER: dict[str, tuple[int, dict[str, Any]]] = {
+    "lora": (1, {"lora": odtc.LoRA(rank=4, targets="*q_proj*|*v_proj*"), "params": []}),
+    "a layer": (2, {"params": ["layers.1.*"]}),
 }
 
 
@@ -44,23 +46,38 @@ def test_layers_that_read_frozen_weights_in_a_form(form: str, tmp_path: Path) ->
     assert matrices_in(part) in (0, 2 * LAYERS)
 
 
-@pytest.mark.parametrize("make", fast_if(lambda make: make is ConvNet, PARTS))
-def test_models_of_which_a_part_is_trained(make: type[nn.Module], tmp_path: Path) -> None:
-    exported(make, tmp_path / "m.onnx")
+@pytest.mark.parametrize("kind", fast_if(lambda kind: kind is ConvNet, PARTS))
+def test_models_of_which_a_part_is_trained(kind: type[nn.Module], tmp_path: Path) -> None:
+    exported(kind, tmp_path / "m.onnx")
     whole = cost_of(plan_of(tmp_path / "m.onnx"))
-    for choice in PARTS[make]:
+    for choice in PARTS[kind]:
         part = cost_of(plan_of(tmp_path / "m.onnx", params=[choice]))
         assert part.is_within(whole), f"{choice}: {part} against {whole}"
 
 
 @pytest.mark.parametrize("choice", fast_if(lambda choice: choice == "lora", OF_A_DECODER))
 def test_decoders_of_which_a_part_is_trained(choice: str, tmp_path: Path) -> None:
-    onnx.save(decoder(DECODER), tmp_path / "m.onnx")
+    count, trained = OF_A_DECODER[choice]
+    sizes = DecoderShape(count, hidden=48, heads=6, shared=2, inner=96, vocabulary=64, length=16)
+    onnx.save(unfolded(decoder(sizes)), tmp_path / "m.onnx")
     whole, part = (
         cost_of(plan_of(tmp_path / "m.onnx", batch=2, optimizer="adamw", **options))
-        for options in ({}, OF_A_DECODER[choice])
+        for options in ({}, trained)
     )
     assert part.is_within(whole), f"{part} against {whole}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_of_which_the_last_layer_is_trained(name: str, tmp_path: Path) -> None:
+    path, family = tmp_path / "m.onnx", FAMILIES[name]
+    odtc.from_torch(make(name), family.inputs(BATCH), path)
+    options = {"batch": BATCH, "loss": family.text, "optimizer": "adamw"}
+    whole = cost_of(plan_of(path, **options))
+    for still in (False, True):
+        options |= {"params": ["last{k=1}"], "freeze_batch_norm": still}
+        part = cost_of(plan_of(path, **options))
+        assert part.is_within(whole), f"{part} against {whole}"
 
 
 def test_a_frozen_forward_pass_has_the_kernels_of_a_trained_one(tmp_path: Path) -> None:
