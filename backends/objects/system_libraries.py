@@ -27,14 +27,14 @@ _MATHS = frozenset(f"{name}{suffix}" for name in _NAMES.split() for suffix in ("
 # What the native runtime calls.
 _RUNTIME = frozenset(
     (
-        "__errno __sched_cpucount calloc clock_gettime close free fstat fsync getauxval getpid "
-        "madvise malloc memcmp mkstemp mmap mremap munmap open posix_fallocate posix_memalign "
-        "pthread_cond_broadcast pthread_cond_destroy pthread_cond_init pthread_cond_wait "
-        "pthread_create pthread_getspecific pthread_join pthread_key_create "
+        "__errno __sched_cpucount calloc clock_gettime close flock free fstat fsync ftruncate "
+        "getauxval getpid madvise malloc memcmp mkstemp mmap mremap munmap open posix_fallocate "
+        "posix_memalign pthread_cond_broadcast pthread_cond_destroy pthread_cond_init "
+        "pthread_cond_wait pthread_create pthread_getspecific pthread_join pthread_key_create "
         "pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock "
         "pthread_once pthread_setspecific qsort read realloc rename sched_getaffinity "
         "sched_getcpu sched_setaffinity sched_yield snprintf strchr strcmp strcspn strerror "
-        "strlen strncmp strtoul syscall sysconf unlink vsnprintf write"
+        "strlen strncmp stat strtoul syscall sysconf unlink vsnprintf write"
     ).split()
 )
 _LOADER = frozenset({"dl_iterate_phdr", "dlclose", "dlerror", "dlopen", "dlsym"})

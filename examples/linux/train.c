@@ -2,7 +2,6 @@
    is, and goes on where it was stopped: train MODEL CHECKPOINT STEPS [SYS]. MODEL is the folder of that name
    that `odtc export-app` wrote. Ctrl-C and SIGTERM end it after the step that runs. At the end it counts how many
    of some other pictures the network tells right. */
-#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,16 +79,6 @@ static odtc_code count_right(uint32_t *right) {
   return ODTC_OK;
 }
 
-/* What a run that was killed had written of a checkpoint, beside it. */
-static void remove_partial(const char *checkpoint) {
-  char pattern[1024];
-  glob_t found;
-  snprintf(pattern, sizeof pattern, "%s.??????", checkpoint);
-  if (glob(pattern, 0, NULL, &found)) return;
-  for (size_t n = 0; n < found.gl_pathc; ++n) unlink(found.gl_pathv[n]);
-  globfree(&found);
-}
-
 /* Takes steps until there are so many, it is told to stop, or has a reason to wait, which it gives. */
 static odtc_code train(int64_t steps, const char *checkpoint, const char *sys, const char **reason) {
   const char *end = isatty(1) ? "\r" : "\n";
@@ -118,7 +107,6 @@ int main(int count, char **words) {
   for (int n = 0; n < 3; ++n) snprintf(paths[n], sizeof paths[n], "%s/%s", words[1], names[n]);
   odtc_options options = {.program = paths[0], .weights = paths[1], .library = paths[2]};
   if (odtc_open(&options, &trainer)) return failed("opening");
-  remove_partial(checkpoint);
   if (!access(checkpoint, F_OK)) {
     if (odtc_load(trainer, checkpoint)) return failed("going on");
     printf("goes on after step %lld\n", (long long)odtc_steps(trainer));

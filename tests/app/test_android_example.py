@@ -53,7 +53,7 @@ def test_killed_at_any_moment(command: list[str], tmp_path: Path) -> None:
     checkpoints = [tmp_path / name / "checkpoint" for name in ("killed", "whole")]
     for path in checkpoints:
         path.parent.mkdir()
-    (tmp_path / "killed" / "checkpoint.aB3xYz").write_bytes(b"a part")
+    (tmp_path / "killed" / "checkpoint.odtc-part").write_bytes(b"a part")
     runs = killed_runs(lambda steps: [*command, str(checkpoints[0]), str(steps)], KILLS)
     steps = max(runs[-1].losses)
     whole = whole_run([*command, str(checkpoints[1]), str(steps)])

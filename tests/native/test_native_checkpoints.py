@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.native.parity import (
     feed,
     native_trainer,
     tvm_trainer,
+    unpacked,
 )
 from tests.numeric.mlp import batches, mlp_artifact, mlp_model
 
@@ -182,3 +184,36 @@ def test_what_is_not_finite_is_not_written(artifact: Artifact, tmp_path: Path) -
         with pytest.raises(NativeError, match="cannot be written: No such file"):
             native.save_checkpoint(tmp_path / "nowhere" / "checkpoint")
         assert path.read_bytes() == before
+
+
+def test_two_processes_that_write_one_checkpoint_each_write_it_whole(tmp_path: Path) -> None:
+    """One waits for the other: the file is whole at any moment, and nothing is left beside it."""
+    artifact = mlp_artifact(tmp_path, odtc.SGD(momentum=0.9), target=TARGET)
+    path = tmp_path / "out" / "checkpoint"
+    path.parent.mkdir()
+    members = [unpacked(artifact, tmp_path / name) for name in ("one", "other")]
+    trainers = [NativeTrainer(folder, 1, folder) for folder in members]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(20):
+            list(pool.map(lambda trainer: trainer.save_checkpoint(path), trainers))
+            trainers[0].load_checkpoint(path)
+    assert [each.name for each in path.parent.iterdir()] == ["checkpoint"]
+
+
+def test_what_a_killed_process_left_of_a_checkpoint_is_written_over(tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, odtc.SGD(), target=TARGET)
+    native = native_trainer(artifact, tmp_path / "artifact")
+    (tmp_path / "checkpoint.odtc-part").write_bytes(b"a part" * 1_000_000)
+    native.save_checkpoint(tmp_path / "checkpoint")
+    native.load_checkpoint(tmp_path / "checkpoint")
+    assert not (tmp_path / "checkpoint.odtc-part").exists()
+
+
+def test_a_link_in_the_place_of_the_part_is_not_followed(tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, odtc.SGD(), target=TARGET)
+    native = native_trainer(artifact, tmp_path / "artifact")
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "checkpoint.odtc-part").symlink_to(tmp_path / "mine")
+    with pytest.raises(NativeError, match="cannot be written"):
+        native.save_checkpoint(tmp_path / "checkpoint")
+    assert (tmp_path / "mine").read_text() == "mine"

@@ -50,12 +50,14 @@ int vsnprintf(char *, size_t, const char *, va_list) __attribute__((format(print
 #define isnan(x) __builtin_isnan(x)
 
 /* fcntl.h, unistd.h */
-enum { O_RDONLY = 0, O_NONBLOCK = 04000, O_CLOEXEC = 02000000 };
+enum { O_RDONLY = 0, O_WRONLY = 1, O_CREAT = 0100, O_NONBLOCK = 04000, O_CLOEXEC = 02000000 };
+enum { O_NOFOLLOW = 0100000 };
 enum { _SC_PAGESIZE = 39, _SC_NPROCESSORS_ONLN = 97 };
 int open(const char *, int, ...);
 int posix_fallocate(int, off_t, off_t);
 int close(int);
 int fsync(int);
+int ftruncate(int, off_t);
 pid_t getpid(void);
 ssize_t read(int, void *, size_t);
 long syscall(long, ...);
@@ -79,6 +81,11 @@ struct stat {
 #define S_ISREG(mode) (((mode)&0170000) == 0100000)
 #define S_ISDIR(mode) (((mode)&0170000) == 0040000)
 int fstat(int, struct stat *);
+int stat(const char *, struct stat *);
+
+/* sys/file.h */
+enum { LOCK_EX = 2 };
+int flock(int, int);
 
 /* sys/mman.h */
 enum { PROT_READ = 1, PROT_WRITE = 2, MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_ANONYMOUS = 0x20 };

@@ -32,7 +32,7 @@ _DECLARATIONS = Path(__file__).with_name("bionic.h")
 # Headers of C that the runtime and jni.h include, in place of which there is that one.
 _HEADERS = (
     *("dlfcn.h", "errno.h", "fcntl.h", "link.h", "math.h", "pthread.h", "sched.h", "stdio.h"),
-    *("stdlib.h", "string.h", "sys/auxv.h", "sys/mman.h", "sys/stat.h"),
+    *("stdlib.h", "string.h", "sys/auxv.h", "sys/file.h", "sys/mman.h", "sys/stat.h"),
     *("sys/syscall.h", "time.h", "unistd.h"),
 )
 _FLAGS = (

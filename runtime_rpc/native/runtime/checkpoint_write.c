@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "checkpoint.h"
@@ -148,23 +150,36 @@ static int write_all(int file, const void *data, size_t bytes) {
   return 0;
 }
 
+/* Opens a file for this thread alone, and empty: what a process left of it that was killed while it wrote
+   is written over. Whoever waited for another's may have a file that has got another name meanwhile. */
+static int open_alone(const char *path) {
+  for (;;) {
+    struct stat held, found;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) return -1;
+    while (flock(file, LOCK_EX))
+      if (errno != EINTR) return close(file), -1;
+    if (fstat(file, &held)) return close(file), -1;
+    if (!stat(path, &found) && found.st_ino == held.st_ino && found.st_dev == held.st_dev)
+      return ftruncate(file, 0) ? (close(file), -1) : file;
+    close(file);
+  }
+}
+
 /* Beside its path at first: a file that is there stays until the new one is whole. */
 static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *head,
                             const odtc_tensor **tensors) {
   char beside[1024];
-  int length = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+  int length = snprintf(beside, sizeof beside, "%s.odtc-part", path);
   if (length < 0 || (size_t)length >= sizeof beside)
     return odtc_fail(&t->problem, ODTC_USAGE, "the path of the checkpoint is too long");
-  int file = mkstemp(beside);
+  int file = open_alone(beside);
   int failed = file < 0 || write_all(file, head->at, head->used);
   for (; !failed && *tensors; ++tensors) failed = write_all(file, (*tensors)->data, (*tensors)->bytes);
-  failed = failed || fsync(file);
+  failed = failed || fsync(file) || rename(beside, path);
   int error = errno;
-  if (file >= 0) {
-    if (close(file) && !failed) failed = 1, error = errno;
-    if (!failed && rename(beside, path)) failed = 1, error = errno;
-    if (failed) unlink(beside);
-  }
+  if (file >= 0 && failed) unlink(beside);
+  if (file >= 0) close(file);
   return failed ? odtc_fail(&t->problem, ODTC_NO_FILE, "%.300s cannot be written: %s", path,
                             strerror(error))
                 : ODTC_OK;

@@ -12,7 +12,6 @@ typedef struct {
 } fstore_t;
 enum { F_ALLOCATEALL = 4, F_PEOFPOSMODE = 3, F_PREALLOCATE = 42 };
 int fcntl(int, int, ...);
-int ftruncate(int, off_t);
 int sysctlbyname(const char *, void *, size_t *, void *, size_t);
 
 #endif

@@ -21,8 +21,6 @@ class Training(private val trainer: Trainer, private val checkpoint: File) : Aut
     val steps: Long get() = trainer.steps()
 
     init {
-        // Beside a checkpoint lies what a process that was killed had written of the next one.
-        checkpoint.absoluteFile.parentFile?.listFiles()?.filter { it.name != checkpoint.name }?.forEach(File::delete)
         if (checkpoint.exists()) trainer.load(checkpoint.path)
     }
 
