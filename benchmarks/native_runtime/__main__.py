@@ -1,16 +1,20 @@
-"""`python -m benchmarks.native_runtime`: steps in C, and by the trainer of Python on it and on TVM.
+"""`python -m benchmarks.native_runtime`: steps in C, by trainers of odtc and onnxruntime-training.
 
-Each takes steps in a process of its own, in turns, and has to have the same losses. Start is from
-the process's to the end of its first step; memory is the most that is resident (VmHWM), of all
-that the process holds.
+Each takes steps in a process of its own, in turns. odtc's have to have the same losses, of SGD with
+momentum, without dropout. onnxruntime-training's on-device trainer takes plain SGD, so that its
+first loss is compared. It is that of its wheel for Python, whose library is not built for size.
+Start is from that of the process; memory is the most that is resident (VmHWM), of all that the
+process holds.
 """
 
 import argparse
+import math
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +26,10 @@ from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
 from benchmarks.native_runtime.found import Found, Measured, table_of
 from benchmarks.output import about, add_figures, write_figures
+from odtc.app.java import jni_folder
 from odtc.artifact import Artifact
+from odtc.comparison.peers.onnxruntime_training import write_artifacts
+from odtc.runtime_rpc.native.android.build import android_runtime
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 
 _HERE = Path(__file__).parent
@@ -30,6 +37,8 @@ _MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
 _BATCH = {"digits": 32, "squeezenet": 4}
 # Steps that follow each other, as in a training: behind a wait they find their caches empty.
 _TURN = {"digits": 20, "squeezenet": 2}
+# odtc's trainers, as `steps.py` calls them.
+_OURS = ("native", "tvm")
 # Seconds before a turn: TVM's threads look for work for a while after the last one.
 _REST = 0.05
 
@@ -46,7 +55,7 @@ class Steps:
         self.seconds: list[float] = []
         self.take(1)
         self.start_seconds = time.perf_counter() - self._start
-        self.seconds.clear()
+        self.ready_seconds = self.start_seconds - self.seconds.pop()
 
     def take(self, count: int) -> None:
         """Steps that follow each other."""
@@ -80,7 +89,8 @@ def artifact_of(name: str, folder: Path) -> Artifact:
         onnx.save(digits_model(), path)
     else:
         onnx.save(zoo_model(name), path)
-    return odtc.compile(path, batch=_BATCH[name], optimizer=odtc.SGD(momentum=0.9))
+    update = odtc.SGD(momentum=0.9)
+    return odtc.compile(path, batch=_BATCH[name], optimizer=update, dropout=False)
 
 
 def written_batch(artifact: Artifact, folder: Path) -> None:
@@ -108,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     said = about()
     print(said["machine"], file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
-        found = Found(sizes(Path(name)))
+        found = Found(sizes(Path(name)), peer_sizes())
         for each in args.models:
             measure(each, Path(name), args, found)
     Console(width=100).print(table_of(found))
@@ -117,12 +127,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """Bytes of the runtime without symbols, by the level of optimisation."""
+    """Bytes of the runtime without symbols, by how it is compiled."""
     found = {}
     for level in ("-O2", "-Os"):
         library = folder / f"libodtc{level}.so"
         compile_runtime(compiler_of_c(), library, level, "-s")
         found[level] = library.stat().st_size
+    found["-O2 and the functions for the JVM, for Android"] = len(android_runtime(jni_folder()))
     return found
 
 
@@ -135,6 +146,15 @@ def program_of_steps(folder: Path, members: Path) -> list[str]:
     return [str(program), *(str(members / each) for each in _MEMBERS)]
 
 
+def peer_sizes() -> dict[str, int]:
+    """Bytes of onnxruntime-training as its wheel brings it: its library, and all without CUDA's."""
+    folder = Path(str(distribution("onnxruntime-training").locate_file("onnxruntime")))
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    (library,) = (path for path in files if path.match("onnxruntime_pybind11_state*.so"))
+    others = [path.stat().st_size for path in files if "providers_cuda" not in path.name]
+    return {"library": library.stat().st_size, "all but CUDA": sum(others)}
+
+
 def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> None:
     """Adds what a model takes."""
     artifact = artifact_of(name, folder)
@@ -145,6 +165,7 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
         (members / each).write_bytes((artifact._bundle.root / each).read_bytes())
     written_batch(artifact, members)
     program = program_of_steps(folder, members)
+    write_artifacts(onnx.load(folder / f"{name}.onnx"), _BATCH[name], members / "onnxruntime")
     tensors = artifact.memory.arena_bytes + sum(
         item.spec.nbytes for item in artifact.manifest.arguments
     )
@@ -154,8 +175,11 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
         native = Steps([*program, str(threads), str(members / "batch.bin")])
         batch = str(members / "batch.npz")
         worker = [sys.executable, "-m", "benchmarks.native_runtime.steps"]
-        given = [str(path), str(threads), batch]
-        engines = [native, *(Steps([*worker, engine, *given]) for engine in ("native", "tvm"))]
+        ours = [
+            *(native, *(Steps([*worker, each, str(path), str(threads), batch]) for each in _OURS))
+        ]
+        peer = Steps([*worker, "onnxruntime", str(members / "onnxruntime"), str(threads), batch])
+        engines = [*ours, peer]
         for _ in range(args.turns):
             for each in engines:
                 time.sleep(_REST)
@@ -164,14 +188,21 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
             name,
             _BATCH[name],
             threads,
-            is_same=all(each.losses == native.losses for each in engines),
+            is_same=all(each.losses == native.losses for each in ours) and is_near(native, peer),
             step_ms=[[each * 1e3 for each in runner.seconds] for runner in engines],
+            ready_ms=[runner.ready_seconds * 1e3 for runner in engines],
             start_ms=[runner.start_seconds * 1e3 for runner in engines],
             resident_mb=[runner.resident_bytes() / 1e6 for runner in engines],
         )
         found.rows.append(row)
         for each in engines:
             each.close()
+
+
+def is_near(one: Steps, other: Steps) -> bool:
+    """Whether the first losses are the same but for rounding."""
+    losses = (float.fromhex(each.losses[0]) for each in (one, other))
+    return math.isclose(*losses, rel_tol=1e-4)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
-/* Takes a step for each byte on stdin, and says how many nanoseconds it took, with reading the batch:
-   steps PROGRAM WEIGHTS LIBRARY THREADS BATCH. BATCH has what is fed, one tensor behind the other. It is
-   read into the step's own memory, as an app decodes pictures there: the process holds no other copy. */
+/* Takes a step for each byte on stdin, and says how many nanoseconds it took, with the copy of the batch:
+   steps PROGRAM WEIGHTS LIBRARY THREADS BATCH. BATCH has what is fed, one tensor behind the other. */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,14 +15,16 @@ static long long now(void) {
   return time.tv_sec * 1000000000ll + time.tv_nsec;
 }
 
-static void feed(odtc_trainer *trainer, int batch) {
+/* Reads the batch into the step's own memory, so that the process holds it once. */
+static int feed(odtc_trainer *trainer, int batch) {
   const odtc_tensor *tensor;
   off_t at = 0;
   for (size_t n = 0; (tensor = odtc_tensor_at(trainer, n)); ++n) {
     if (tensor->role > ODTC_LABEL) continue;
-    if (pread(batch, tensor->data, tensor->bytes, at) != (ssize_t)tensor->bytes) exit(3);
+    if (pread(batch, tensor->data, tensor->bytes, at) != (ssize_t)tensor->bytes) return 0;
     at += (off_t)tensor->bytes;
   }
+  return 1;
 }
 
 int main(int count, char **words) {
@@ -36,7 +37,7 @@ int main(int count, char **words) {
   odtc_code code = odtc_open(&options, &trainer);
   for (char c; !code && read(0, &c, 1) == 1;) {
     long long start = now();
-    feed(trainer, batch);
+    if (!feed(trainer, batch)) return fprintf(stderr, "the batch is too short\n"), 3;
     if ((code = odtc_step(trainer, 0.01f, &loss))) break;
     printf("%lld %a\n", now() - start, loss);
     fflush(stdout);

@@ -1,37 +1,54 @@
 """Tables of README.md, and of pages that have one each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from benchmarks.native_runtime.found import SIDES
-from benchmarks.pages.result import Result
+from benchmarks.native_runtime.found import HEADS, SIDES
+from benchmarks.pages.result import Result, Row
 from benchmarks.pages.text import Figure, median_of, number, short, spread_of, table
 
 
 def native_runtime(result: Result) -> list[str]:
-    """The runtime in C beside trainers of Python, on that runtime and on TVM."""
-    heads = ["model", "batch", "threads", "", "C", "Python", "Python on TVM"]
-    kinds = {"step_ms": "step, ms", "start_ms": "start to the end of a step, ms"}
-    kinds["resident_mb"] = "resident, MB"
+    """The runtime in C beside trainers of Python, on that runtime, on TVM and onnxruntime's."""
+    sides = dict(zip(SIDES, HEADS, strict=True))
+    sides = {side: sides[side] for side in SIDES if side in result.rows[0]["step_ms"]}
     rows = [
-        (row["model"], str(row["batch"]), str(row["threads"]), kind, *_sides(row[key]))
+        (row["model"], str(row["batch"]), str(row["threads"]), kind, *cells)
         for row in result.rows
-        for key, kind in kinds.items()
-        if key in row
+        for kind, cells in _native_cells(row, result.more["tensors_mb"][row["model"]], sides)
     ]
-    sizes = result.more["bytes"]
-    programs = ", ".join(f"{name} {count:,}" for name, count in sizes["program.bin"].items())
-    tensors = ", ".join(f"{name} {count:.2f}" for name, count in result.more["tensors_mb"].items())
-    library = ", ".join(f"{count:,} with {level}" for level, count in sizes["runtime"].items())
-    return [
-        *table(heads, rows, words=4),
-        "",
-        f"Bytes of the runtime without symbols: {library}; of `program.bin`: {programs}. "
-        f"MB of arena and arguments: {tensors}.",
+    sizes, tensors = result.more["bytes"], result.more["tensors_mb"]
+    runtime = _counts(sizes["runtime"], "{count:,} with {name}")
+    said = [
+        f"Bytes of the runtime without symbols: {runtime}",
+        f"of `program.bin`: {_counts(sizes['program.bin'])}",
     ]
+    if peer := sizes.get("onnxruntime-training"):
+        said.append(f"of onnxruntime-training's wheel for Python: {_counts(peer)}")
+    found = ", ".join(f"{name} {count:.2f}" for name, count in tensors.items())
+    heads = ["model", "batch", "threads", "", *sides.values()]
+    last = f"{'; '.join(said)}. MB of arena and arguments: {found}."
+    return [*table(heads, rows, words=4), "", last]
 
 
-def _sides(figures: Mapping[str, Figure]) -> list[str]:
-    return [short(median_of(figures[name])) for name in SIDES]
+def _native_cells(
+    row: Row, tensors_mb: float, sides: Collection[str]
+) -> Iterator[tuple[str, list[str]]]:
+    kinds = {
+        "step_ms": "step, ms",
+        "ready_ms": "start to the first step, ms",
+        "start_ms": "start to the end of a step, ms",
+        "resident_mb": "resident, MB",
+    }
+    for key, kind in kinds.items():
+        if key in row:
+            yield kind, [short(median_of(row[key][side])) for side in sides]
+    if "resident_mb" in row:
+        beyond = (row["resident_mb"][side] - tensors_mb for side in sides)
+        yield "resident beyond odtc's tensors, MB", [number(each) for each in beyond]
+
+
+def _counts(figures: Mapping[str, int], form: str = "{name} {count:,}") -> str:
+    return ", ".join(form.format(name=name, count=count) for name, count in figures.items())
 
 
 def demo(result: Result) -> list[str]:
