@@ -65,6 +65,7 @@ _SECONDS = """
 16 step_cache/test_step_cache
 15 backends/kernels/test_attention_kernels
 15 device/test_mixed_precision
+15 device/test_native_runtime
 15 passes/memory/test_memory_plan
 14 frontend/weights/test_exported_weights
 14 gpu/test_phone_schedules

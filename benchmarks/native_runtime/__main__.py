@@ -175,9 +175,8 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
         native = Steps([*program, str(threads), str(members / "batch.bin")])
         batch = str(members / "batch.npz")
         worker = [sys.executable, "-m", "benchmarks.native_runtime.steps"]
-        ours = [
-            *(native, *(Steps([*worker, each, str(path), str(threads), batch]) for each in _OURS))
-        ]
+        given = [str(path), str(threads), batch]
+        ours = [native, *(Steps([*worker, each, *given]) for each in _OURS)]
         peer = Steps([*worker, "onnxruntime", str(members / "onnxruntime"), str(threads), batch])
         engines = [*ours, peer]
         for _ in range(args.turns):

@@ -1,7 +1,7 @@
 """The archives for an Android app: what is in them, and that Android loads it.
 
 A JVM trains by the class of the archive in `tests/native/test_jvm.py`; what is native runs,
-emulated, in `tests/device/test_android_app.py`.
+emulated, in `tests/device/test_native_runtime.py`.
 """
 
 import hashlib
