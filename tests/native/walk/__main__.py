@@ -17,9 +17,12 @@ from random import Random
 from benchmarks.models.pytorch.table import SMALL
 from odtc.core.errors import OdtcError
 from tests.native.same_bits.subject import Subject
-from tests.native.walk.drawing import draw
+from tests.native.walk.drawing import Drawn, draw
 from tests.native.walk.moves import take
 from tests.native.walk.walking import Walk
+
+# How many walks go on with another artifact.
+_OFTEN = 0.4
 
 
 def walked(seed: str, moves: int) -> tuple[str, str]:
@@ -33,21 +36,36 @@ def walked(seed: str, moves: int) -> tuple[str, str]:
     name = rng.choice([*SMALL])
     with tempfile.TemporaryDirectory() as folder:
         subject = Subject(SMALL[name], Path(folder))
-        drawn = draw(rng, subject)
         try:
+            drawn = draw(rng, subject)
             artifact = drawn.compiled(subject)
         except OdtcError as error:
             return "refused", f"{name}: {error.what[:150]}"
         walk = None
         try:
             with artifact:
-                walk = Walk(artifact, subject, Path(folder), rng)
-                take(walk, moves)
+                walk = Walk(artifact, subject, Path(folder, "first"), rng)
+                take(walk, moves // 2)
+                if rng.random() < _OFTEN:
+                    walk = moved(walk, drawn.again(rng), subject, Path(folder, "second"))
+                take(walk, moves // 2)
                 walk.close()
         except Exception:
             said = "" if walk is None else "\n    ".join(["", *walk.said[-12:]])
             return "failed", f"{name} {drawn}{said}\n{traceback.format_exc()}"
     return "same", f"{name}, {len(artifact.manifest.plans)} plans"
+
+
+def moved(walk: Walk, drawn: Drawn, subject: Subject, folder: Path) -> Walk:
+    """The walk as it goes on with another artifact, from a checkpoint; as it was where none can."""
+    try:
+        artifact = drawn.compiled(subject)
+    except OdtcError:
+        return walk
+    if not walk.save():
+        return walk
+    walk.close()
+    return Walk(artifact, subject, folder, walk.rng, walk.checkpoints[-1])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

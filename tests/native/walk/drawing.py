@@ -1,7 +1,7 @@
 """Draws what a step is compiled from: a small model of the table, and options that go together."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -20,6 +20,11 @@ OPTIMIZERS: tuple[Callable[[Random], Any], ...] = (
     lambda _: odtc.Lion(),
     lambda rng: odtc.RMSProp(momentum=rng.choice([0.0, 0.9])),
     lambda _: odtc.Adagrad(),
+)
+# Options that change where tensors are, and not what is computed but for its rounding.
+_OF_MEMORY = (
+    *("memory_budget", "allow_half_activations", "offload", "fast_storage"),
+    "micro_batches",
 )
 
 
@@ -51,6 +56,14 @@ class Drawn:
             more["memory_budget"] = int(self.share * subject.arena_bytes)
         return subject.compiled(path, **self.given, **more)
 
+    def again(self, rng: Random) -> "Drawn":
+        """The same training in other memory: a checkpoint of one fits the other."""
+        given = {name: each for name, each in self.given.items() if name not in _OF_MEMORY}
+        if self.is_symbolic:
+            given["micro_batches"] = rng.choice([1, 2, 4])
+        share, memory = _memory(rng, may_halve="precision" not in given)
+        return replace(self, given=given | memory, share=share)
+
 
 def draw(rng: Random, subject: Subject) -> Drawn:
     """Options, each of them now and then."""
@@ -63,7 +76,7 @@ def draw(rng: Random, subject: Subject) -> Drawn:
         given |= {"micro_batches": rng.choice([2, 4]), "allow_split_batchnorm": True}
     dropout = rng.choice([0.0, 0.2, 0.5])
     given |= _trained(rng, subject)
-    share, memory = _memory(rng)
+    share, memory = _memory(rng, may_halve="precision" not in given)
     return Drawn(given | memory, dropout, share, is_symbolic)
 
 
@@ -92,9 +105,10 @@ def _trained(rng: Random, subject: Subject) -> dict[str, Any]:
     return {"freeze": rng.sample(names, len(names) // 2)}
 
 
-def _memory(rng: Random) -> tuple[float | None, dict[str, Any]]:
+def _memory(rng: Random, *, may_halve: bool) -> tuple[float | None, dict[str, Any]]:
     """The budget as a share of the arena, and what goes with it."""
-    kind = rng.choice(["none", "none", "auto", "auto", "share", "half", "storage"])
+    halved = "half" if may_halve else "share"
+    kind = rng.choice(["none", "none", "auto", "auto", "share", halved, "storage"])
     if kind == "none":
         return None, {}
     if kind == "auto":

@@ -21,6 +21,8 @@ KINDS = {
     Code.NOT_FINITE: "NumericError",
     Code.BUDGET: "BudgetError",
     Code.CANCELLED: "cancelled",
+    Code.MISFIT: "ArtifactError",
+    Code.DAMAGED: "ArtifactError",
 }
 
 

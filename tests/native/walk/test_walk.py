@@ -16,7 +16,7 @@ from tests.native.walk.walking import Walk
 @pytest.fixture
 def walk(tmp_path: Path) -> Walk:
     subject = Subject(SMALL["lenet"], tmp_path)
-    return Walk(OPTIONS["accumulation"].compiled(subject), subject, tmp_path, Random(0))
+    return Walk(OPTIONS["accumulation"].compiled(subject), subject, tmp_path / "walk", Random(0))
 
 
 def test_each_move_is_the_same_on_all_sides(walk: Walk) -> None:

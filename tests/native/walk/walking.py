@@ -16,18 +16,29 @@ class Walk:
     Args:
         artifact: of the walk.
         subject: whose data it is fed.
-        folder: for files.
+        folder: a new one, for files.
         rng: that draws each call.
+        begun: a checkpoint to go on from, perhaps of another artifact of the same training.
     """
 
     def __init__(
-        self, artifact: odtc.Artifact, subject: Subject, folder: Path, rng: Random
+        self,
+        artifact: odtc.Artifact,
+        subject: Subject,
+        folder: Path,
+        rng: Random,
+        begun: Path | None = None,
     ) -> None:
+        folder.mkdir()
         self.manifest, self.rng, self.folder = artifact.manifest, rng, folder
         self.data, self.lr = subject.batches(6), subject.model.lr
         self.sides = sides_of(artifact, folder, offload_state=rng.random() < 0.3)
         self.said: list[str] = []
         self.checkpoints: list[Path] = []
+        if begun is not None:
+            self.say("load of another artifact")
+            self.on_all(lambda side: side.load(begun))
+            self.compare()
         self.save()
 
     def say(self, what: str) -> None:
