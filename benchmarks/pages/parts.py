@@ -62,6 +62,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "budgets/clearing": budgets.clearing,
     "budgets/huge_pages": budgets.huge_pages,
     "native_runtime/steps": other.native_runtime,
+    "native_runtime/same_bits": other.same_bits,
     "howto/app_size": other.app_size,
     "howto/check_cost": other.check_cost,
     "metrics/sampling": other.sampling,

@@ -31,6 +31,7 @@ from benchmarks.step_time.report import figures_of as step_figures
 from odtc.comparison.measures.resident import Sample
 from odtc.comparison.measures.workload import StepWork
 from odtc.core.artifact.manifest import Sizes
+from tests.native.same_bits.__main__ import row_of
 
 MB = 1_000_000
 PLAN = PlannedBytes(30 * MB, 30 * MB, 4 * MB, MB, MB)
@@ -175,6 +176,14 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "native_runtime/steps": (
         native().figures(),
         "| digits | 32 | 1 | step, ms | 0.250 | 0.400 | 0.500 | 0.600 |",
+    ),
+    "native_runtime/same_bits": (
+        {
+            "rows": [row_of("momentum", {"lenet": ("same", ""), "vgg16": ("refused", "why")})],
+            "steps": 4,
+            "threads": [1, 2, 4],
+        },
+        "| SGD with momentum | 1 | 0 | 1 | 0 |",
     ),
     "howto/app_size": (
         {"rows": [app_size.PartSize("ios", "lib.a", 2 * MB).figures()]},

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from benchmarks.native_runtime.found import HEADS, SIDES
 from benchmarks.pages.result import Result, Row
-from benchmarks.pages.text import Figure, median_of, number, short, spread_of, table
+from benchmarks.pages.text import Figure, listed, median_of, number, short, spread_of, table
 
 
 def native_runtime(result: Result) -> list[str]:
@@ -49,6 +49,21 @@ def _native_cells(
 
 def _counts(figures: Mapping[str, int], form: str = "{name} {count:,}") -> str:
     return ", ".join(form.format(name=name, count=count) for name, count in figures.items())
+
+
+def same_bits(result: Result) -> list[str]:
+    """Options of steps that two engines took, by the number of models and what came of them."""
+    kinds = ("same", "differ", "refused", "without")
+    heads = ["option", "models with the same bits", "others", "refused", "the plain step"]
+    rows = ((row["what"], *(str(len(row[kind])) for kind in kinds)) for row in result.rows)
+    cells = sum(len(row["same"]) for row in result.rows)
+    threads = listed(result.more["threads"])
+    return [
+        *table(heads, rows),
+        "",
+        f"{cells:,} artifacts, {result.more['steps']} steps of each by either engine, "
+        f"in C at {threads} threads.",
+    ]
 
 
 def demo(result: Result) -> list[str]:
