@@ -22,6 +22,7 @@ import onnx
 from rich.console import Console
 
 import odtc
+from benchmarks import app_size
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
 from benchmarks.native_runtime.found import Found, Measured, table_of
@@ -118,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     said = about()
     print(said["machine"], file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
-        found = Found(sizes(Path(name)), peer_sizes())
+        found = Found(sizes(Path(name)), archive_sizes(Path(name)), peer_sizes())
         for each in args.models:
             measure(each, Path(name), args, found)
     Console(width=100).print(table_of(found))
@@ -144,6 +145,12 @@ def program_of_steps(folder: Path, members: Path) -> list[str]:
     command = [*compiler_of_c(), "-std=c11", "-O2", f"-I{FOLDER}", *sources, "-o", str(program)]
     subprocess.run([*command, "-lpthread", "-ldl", "-lm"], check=True)
     return [str(program), *(str(members / each) for each in _MEMBERS)]
+
+
+def archive_sizes(folder: Path) -> dict[str, int]:
+    """Bytes of the archives of an Android app, by their names."""
+    found = app_size.measure(folder, ["android"])
+    return {Path(each.part).name: each.nbytes for each in found if each.part.endswith(".aar")}
 
 
 def peer_sizes() -> dict[str, int]:

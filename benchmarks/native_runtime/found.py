@@ -51,6 +51,7 @@ class Found:
 
     Attributes:
         runtime_bytes: of the runtime without symbols, by how it is compiled.
+        archive_bytes: of the archives of an Android app, by their names.
         peer_bytes: of what onnxruntime-training's wheel brings, by part.
         program_bytes: of `program.bin`, by model.
         tensor_bytes: of arena and arguments, by model.
@@ -58,6 +59,7 @@ class Found:
     """
 
     runtime_bytes: Mapping[str, int]
+    archive_bytes: Mapping[str, int]
     peer_bytes: Mapping[str, int]
     program_bytes: dict[str, int] = field(default_factory=dict)
     tensor_bytes: dict[str, int] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class Found:
             "bytes": {
                 "runtime": self.runtime_bytes,
                 "program.bin": self.program_bytes,
+                "archives": self.archive_bytes,
                 "onnxruntime-training": self.peer_bytes,
             },
             "tensors_mb": {name: count / 1e6 for name, count in self.tensor_bytes.items()},
@@ -86,6 +89,8 @@ def table_of(found: Found) -> Table:
     table = Table("", "", *HEADS, box=box.SIMPLE)
     for how, count in found.runtime_bytes.items():
         table.add_row(f"runtime, {how}", "bytes", f"{count:,}")
+    for name, count in found.archive_bytes.items():
+        table.add_row(f"for Android, {name}", "bytes", f"{count:,}")
     for part, count in found.peer_bytes.items():
         table.add_row(f"onnxruntime-training's wheel, {part}", "bytes", "", "", "", f"{count:,}")
     for name, count in found.tensor_bytes.items():

@@ -89,7 +89,7 @@ def native() -> NativeFound:
     starts, resident = [2.0, 400.0, 2000.0, 600.0], [3.0, 40.0, 400.0, 90.0]
     steps = [[0.25], [0.4], [0.5], [0.6]]
     row = Measured("digits", 32, 1, True, steps, [1.0] * 4, starts, resident)
-    sizes = {"-O2": 55000}, {"library": 25 * MB}
+    sizes = {"-O2": 55000}, {"net.aar": 5 * MB}, {"library": 25 * MB}
     return NativeFound(*sizes, {"digits": 8000}, {"digits": MB}, [row])
 
 

@@ -22,8 +22,11 @@ def native_runtime(result: Result) -> list[str]:
         f"Bytes of the runtime without symbols: {runtime}",
         f"of `program.bin`: {_counts(sizes['program.bin'])}",
     ]
-    if peer := sizes.get("onnxruntime-training"):
-        said.append(f"of onnxruntime-training's wheel for Python: {_counts(peer)}")
+    more = {
+        "archives": "of an Android app's archives",
+        "onnxruntime-training": "of onnxruntime-training's wheel for Python",
+    }
+    said += [f"{what}: {_counts(sizes[key])}" for key, what in more.items() if key in sizes]
     found = ", ".join(f"{name} {count:.2f}" for name, count in tensors.items())
     heads = ["model", "batch", "threads", "", *sides.values()]
     last = f"{'; '.join(said)}. MB of arena and arguments: {found}."
