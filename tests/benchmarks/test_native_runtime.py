@@ -9,5 +9,6 @@ from benchmarks.native_runtime.__main__ import main
 def test_the_losses_are_equal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--models", "digits", "--threads", "1", "--turns", "1"]) == 0
     printed = capsys.readouterr().out
-    assert "runtime, cc -O2 -s" in printed
+    assert "runtime, -O2" in printed
+    assert "onnxruntime-training" in printed
     assert "equal" in printed
