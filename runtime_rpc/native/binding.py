@@ -218,6 +218,27 @@ class NativeTrainer:
         """
         self._check(self._library.odtc_load(self._handle, os.fsencode(path)))
 
+    def checkpoint(self) -> bytes:
+        """The bytes of such a file.
+
+        Raises:
+            NativeError: what is trained is not finite, or there is no memory.
+        """
+        data, count = c.c_void_p(), c.c_size_t()
+        self._check(self._library.odtc_save_bytes(self._handle, c.byref(data), c.byref(count)))
+        try:
+            return c.string_at(data.value or 0, count.value)
+        finally:
+            _free(data)
+
+    def load_bytes(self, checkpoint: bytes) -> None:
+        """Takes them up again.
+
+        Raises:
+            NativeError: they are damaged, or of another step; nothing is changed.
+        """
+        self._check(self._library.odtc_load_bytes(self._handle, checkpoint, len(checkpoint)))
+
     def cancel(self, *, now: bool = False) -> None:
         """Lets the step that runs, or the next one, end with an error."""
         self._library.odtc_cancel(self._handle, now)
@@ -255,6 +276,10 @@ class NativeTrainer:
             # Names are cut to so many bytes, and a path may be of any bytes.
             message = self._library.odtc_message(self._handle).decode(errors="replace")
             raise NativeError(code, message)
+
+
+_free = c.CDLL(None).free
+_free.argtypes, _free.restype = [c.c_void_p], None
 
 
 def _array(tensor: Tensor) -> np.ndarray:

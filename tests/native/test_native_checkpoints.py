@@ -217,3 +217,39 @@ def test_a_link_in_the_place_of_the_part_is_not_followed(tmp_path: Path) -> None
     with pytest.raises(NativeError, match="cannot be written"):
         native.save_checkpoint(tmp_path / "checkpoint")
     assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_checkpoint_in_memory_is_that_of_a_file(tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, UPDATE, target=TARGET)
+    native = native_trainer(artifact, tmp_path / "artifact")
+    first = steps(native, artifact, 0, 3)
+    checkpoint = native.checkpoint()
+    native.save_checkpoint(tmp_path / "file")
+    assert checkpoint == (tmp_path / "file").read_bytes()
+    rest = steps(native, artifact, 3, 6)
+    native.load_bytes(checkpoint)
+    assert native.steps == 3
+    assert (native.checkpoint(), steps(native, artifact, 3, 6)) == (checkpoint, rest)
+    # Memory that is not a file's is only read: after it was taken up, it is as it was.
+    again = native_trainer(artifact, tmp_path / "again")
+    given = bytes(bytearray(checkpoint))
+    again.load_bytes(given)
+    assert given == checkpoint
+    assert steps(again, artifact, 3, 6) == rest
+    assert first
+
+
+@pytest.mark.parametrize("cut", [0, 1, 7, 8, 100, -1])
+def test_a_checkpoint_in_memory_that_is_damaged_changes_nothing(
+    artifact: Artifact, tmp_path: Path, cut: int
+) -> None:
+    native = native_trainer(artifact, tmp_path / "artifact")
+    steps(native, artifact, 0, 2)
+    whole = native.checkpoint()
+    edited = bytearray(whole)
+    edited[-3] ^= 64
+    for damaged in (whole[:cut], bytes(edited)):
+        with pytest.raises(NativeError) as caught:
+            native.load_bytes(damaged)
+        assert caught.value.code == Code.DAMAGED
+    assert native.checkpoint() == whole

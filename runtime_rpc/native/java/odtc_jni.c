@@ -1,5 +1,6 @@
 /* odtc.h for the JVM: what io.odtc.Trainer declares. */
 #include <jni.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "odtc.h"
@@ -121,6 +122,35 @@ NATIVE(void, save)(JNIEnv *env, jclass kind, jlong handle, jstring path) {
 NATIVE(void, load)(JNIEnv *env, jclass kind, jlong handle, jstring path) {
   (void)kind;
   with_path(env, handle, path, odtc_load);
+}
+
+NATIVE(jbyteArray, saveBytes)(JNIEnv *env, jclass kind, jlong handle) {
+  (void)kind;
+  void *bytes;
+  size_t count;
+  if (failed(env, trainer_of(handle), odtc_save_bytes(trainer_of(handle), &bytes, &count))) return NULL;
+  jbyteArray array = NULL;
+  if (count > INT32_MAX)
+    complain(env, ODTC_NO_MEMORY, "the checkpoint is more than an array of the JVM");
+  else
+    array = (*env)->NewByteArray(env, (jsize)count); /* throws where there is no memory */
+  if (array) (*env)->SetByteArrayRegion(env, array, 0, (jsize)count, bytes);
+  free(bytes);
+  return array;
+}
+
+NATIVE(void, loadBytes)(JNIEnv *env, jclass kind, jlong handle, jbyteArray checkpoint) {
+  (void)kind;
+  if (!checkpoint) {
+    complain(env, ODTC_USAGE, "a checkpoint is needed");
+    return;
+  }
+  jsize count = (*env)->GetArrayLength(env, checkpoint);
+  jbyte *bytes = (*env)->GetByteArrayElements(env, checkpoint, NULL);
+  if (!bytes) return; /* it has thrown */
+  odtc_code code = odtc_load_bytes(trainer_of(handle), bytes, (size_t)count);
+  (*env)->ReleaseByteArrayElements(env, checkpoint, bytes, JNI_ABORT);
+  failed(env, trainer_of(handle), code);
 }
 
 NATIVE(void, cancel)(JNIEnv *env, jclass kind, jlong handle, jboolean now) {

@@ -13,7 +13,7 @@ typedef struct {
   odtc_json next; /* in it, after the last hash that was looked up */
   char *strings, own[ODTC_HEX_BYTES];
   int64_t steps, micro_batches;
-  int seen;
+  int seen, is_mapped; /* where pages of the file are left as they are read */
   const uint8_t **data; /* for each argument, where it lies in the file */
 } loading;
 
@@ -90,7 +90,7 @@ static odtc_code check_entry(void *with, const odtc_entry *entry, odtc_problem *
   const char *name, *wanted;
   char hash[ODTC_HEX_BYTES];
   odtc_hash_text(entry->data, entry->bytes, hash);
-  odtc_leave_pages(entry->data, entry->bytes);
+  if (l->is_mapped) odtc_leave_pages(entry->data, entry->bytes);
   if (!next_hash(l, &name, &wanted) || strcmp(name, entry->name) || strcmp(wanted, hash))
     return odtc_fail(problem, ODTC_DAMAGED,
                      "tensor %.100s does not have the hash that it was written with", entry->name);
@@ -160,7 +160,8 @@ static void take_up(loading *l) {
   for (size_t n = 0; n < t->program.argument_count; ++n) {
     odtc_tensor *tensor = t->arguments + n;
     if (!l->data[n]) continue;
-    odtc_copy_out(tensor->data, l->data[n], tensor->bytes);
+    if (l->is_mapped) odtc_copy_out(tensor->data, l->data[n], tensor->bytes);
+    if (!l->is_mapped) memcpy(tensor->data, l->data[n], tensor->bytes);
     /* Sums over other micro-batches, as those of this step would be. */
     int is_sum = (t->program.arguments[n].flags & ODTC_ACCUMULATOR) != 0;
     if (is_sum && factor != 1)
@@ -170,16 +171,26 @@ static void take_up(loading *l) {
   t->torn = 0;
 }
 
-odtc_code odtc_load(odtc_trainer *t, const char *path) {
-  if (odtc_check_open(t)) return t->problem.code;
-  loading l = {.trainer = t, .data = calloc(t->program.argument_count + 1, sizeof *l.data)};
-  odtc_pages file = {NULL, 0};
-  odtc_code code = ODTC_OK;
+static odtc_code load(odtc_trainer *t, odtc_pages file, int is_mapped) {
+  loading l = {.trainer = t, .is_mapped = is_mapped};
+  l.data = calloc(t->program.argument_count + 1, sizeof *l.data);
   if (!l.data) return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a checkpoint");
-  code = odtc_map_file(path, &file, &t->problem);
-  if (!code) code = check_file(&l, file, &t->problem);
+  odtc_code code = check_file(&l, file, &t->problem);
   if (!code) take_up(&l);
-  odtc_unmap(&file);
   free(l.hashes), free(l.strings), free(l.data);
   return code;
+}
+
+odtc_code odtc_load(odtc_trainer *t, const char *path) {
+  odtc_pages file = {NULL, 0};
+  if (odtc_check_open(t) || odtc_map_file(path, &file, &t->problem)) return t->problem.code;
+  odtc_code code = load(t, file, 1);
+  odtc_unmap(&file);
+  return code;
+}
+
+odtc_code odtc_load_bytes(odtc_trainer *t, const void *bytes, size_t count) {
+  /* Nothing is written to it. */
+  odtc_pages file = {(uint8_t *)(uintptr_t)bytes, count};
+  return odtc_check_open(t) ? t->problem.code : load(t, file, 0);
 }

@@ -185,17 +185,46 @@ static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *
                 : ODTC_OK;
 }
 
-odtc_code odtc_save(odtc_trainer *t, const char *path) {
-  odtc_text head = {0};
+static odtc_code no_memory(odtc_trainer *t, const char *what) {
+  return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for %s", what);
+}
+
+/* Makes the header of a checkpoint for a path, and lists its tensors. */
+static odtc_code prepare(odtc_trainer *t, const char *path, odtc_text *head,
+                         const odtc_tensor ***tensors) {
   if (odtc_check_open(t)) return t->problem.code;
   if (t->torn)
     return odtc_fail(&t->problem, ODTC_TORN, "the weights are torn, and no checkpoint is written");
   if (check_finite(t, path)) return t->problem.code;
-  const odtc_tensor **tensors = saved(t);
-  if (tensors) put_header(&head, t, tensors);
-  odtc_code code = !tensors || head.failed
-                       ? odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a header")
-                       : write_file(t, path, &head, tensors);
+  *tensors = saved(t);
+  if (*tensors) put_header(head, t, *tensors);
+  return !*tensors || head->failed ? no_memory(t, "a header") : ODTC_OK;
+}
+
+odtc_code odtc_save(odtc_trainer *t, const char *path) {
+  odtc_text head = {0};
+  const odtc_tensor **tensors = NULL;
+  odtc_code code = prepare(t, path, &head, &tensors);
+  if (!code) code = write_file(t, path, &head, tensors);
+  odtc_text_end(&head);
+  free(tensors);
+  return code;
+}
+
+odtc_code odtc_save_bytes(odtc_trainer *t, void **bytes, size_t *count) {
+  odtc_text head = {0};
+  const odtc_tensor **tensors = NULL;
+  *bytes = NULL, *count = 0;
+  odtc_code code = prepare(t, "the checkpoint", &head, &tensors);
+  if (!code) {
+    *count = head.used;
+    for (const odtc_tensor **each = tensors; *each; ++each) *count += (*each)->bytes;
+    uint8_t *at = *bytes = malloc(*count);
+    if (!at) code = no_memory(t, "a checkpoint");
+    if (at) memcpy(at, head.at, head.used), at += head.used;
+    for (const odtc_tensor **each = tensors; at && *each; at += (*each++)->bytes)
+      if ((*each)->bytes) memcpy(at, (*each)->data, (*each)->bytes);
+  }
   odtc_text_end(&head);
   free(tensors);
   return code;

@@ -158,6 +158,10 @@ ODTC_API odtc_code odtc_set_cores(odtc_trainer *trainer, const int *cores, int c
 ODTC_API odtc_code odtc_save(odtc_trainer *trainer, const char *path);
 ODTC_API odtc_code odtc_load(odtc_trainer *trainer, const char *path);
 
+/* The same in memory, which is to be given to free(); NULL where that fails. */
+ODTC_API odtc_code odtc_save_bytes(odtc_trainer *trainer, void **bytes, size_t *count);
+ODTC_API odtc_code odtc_load_bytes(odtc_trainer *trainer, const void *bytes, size_t count);
+
 /* Says that weights and state, which the caller has written, are those after so many steps. */
 ODTC_API odtc_code odtc_set_steps(odtc_trainer *trainer, int64_t steps);
 

@@ -6,9 +6,11 @@
 #ifndef ODTC_HPP
 #define ODTC_HPP
 
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "odtc.h"
 
@@ -87,6 +89,18 @@ class Trainer {
   void set_threads(int threads) { check(odtc_set_threads(trainer_.get(), threads)); }
   void save(const std::string &path) { check(odtc_save(trainer_.get(), path.c_str())); }
   void load(const std::string &path) { check(odtc_load(trainer_.get(), path.c_str())); }
+  /* The same in memory. */
+  std::vector<unsigned char> save() {
+    void *bytes;
+    std::size_t count;
+    check(odtc_save_bytes(trainer_.get(), &bytes, &count));
+    std::unique_ptr<void, void (*)(void *)> kept(bytes, std::free);
+    const auto *first = static_cast<const unsigned char *>(bytes);
+    return {first, first + count};
+  }
+  void load(const std::vector<unsigned char> &bytes) {
+    check(odtc_load_bytes(trainer_.get(), bytes.data(), bytes.size()));
+  }
 
   // Any thread may call this at any time.
   void cancel(bool now = false) { odtc_cancel(trainer_.get(), now); }

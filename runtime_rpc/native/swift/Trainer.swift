@@ -85,6 +85,21 @@ public final class Trainer {
   /// Takes them up again; what is damaged, or does not fit, changes nothing.
   public func load(from file: URL) throws { try check(odtc_load(handle, file.path)) }
 
+  /// The bytes of such a file.
+  public func checkpoint() throws -> Data {
+    var bytes: UnsafeMutableRawPointer?
+    var count = 0
+    try check(odtc_save_bytes(handle, &bytes, &count))
+    return Data(bytesNoCopy: bytes!, count: count, deallocator: .free)
+  }
+
+  /// Takes up the bytes of such a file.
+  public func load(from checkpoint: Data) throws {
+    try checkpoint.withUnsafeBytes { bytes in
+      try check(odtc_load_bytes(handle, bytes.baseAddress, bytes.count))
+    }
+  }
+
   /// Lets the step that runs, or the next one, end with `ODTC_CANCELLED`; with `now` between two
   /// kernels: only `load` makes the weights whole then.
   public func cancel(now: Bool = false) { odtc_cancel(handle, now ? 1 : 0) }

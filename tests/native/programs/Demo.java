@@ -1,14 +1,20 @@
 import io.odtc.Trainer;
 import io.odtc.TrainerException;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.FloatBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 
 /**
  * Trains in a JVM: Demo FOLDER STEPS NAME; prints each loss as its bits, and those of an evaluation. What goes on
  * from its checkpoint has kernels that the loader finds by their name.
  */
 public final class Demo {
-    public static void main(String[] words) {
+    public static void main(String[] words) throws IOException {
         String folder = words[0];
         try (Trainer trainer = opened(folder, folder + "/step.so")) {
             ByteBuffer label = feed(trainer);
@@ -20,6 +26,7 @@ public final class Demo {
             trainer.step(0.05f);
             trainer.load(folder + "/jvm");
             System.out.println(trainer.steps());
+            inMemory(trainer, folder + "/jvm");
             try (Trainer later = opened(folder, words[2])) {
                 feed(later);
                 later.load(folder + "/jvm");
@@ -35,6 +42,39 @@ public final class Demo {
         } catch (TrainerException error) {
             System.out.println(error.code() + " " + error.getMessage());
         }
+    }
+
+    /** Trains in a loop, which is stopped in two ways, and takes up a checkpoint that no file holds. */
+    private static void inMemory(Trainer trainer, String file) throws IOException {
+        byte[] checkpoint = trainer.checkpoint();
+        require(Arrays.equals(checkpoint, Files.readAllBytes(Path.of(file))));
+        long first = trainer.steps();
+        List<Long> seen = new ArrayList<>();
+        Trainer.Rate rate = step -> 0.05f / (1 + step);
+        Trainer.Progress heard = (steps, loss) -> seen.add(steps) && Double.isFinite(loss);
+        require(trainer.train(first + 3, rate, step -> seen.add(-step), heard));
+        require(seen.equals(List.of(-first, first + 1, -first - 1, first + 2, -first - 2, first + 3)));
+        require(trainer.train(first + 3, rate, step -> require(false), heard));
+        require(!trainer.train(first + 9, rate, step -> { }, (steps, loss) -> steps < first + 5));
+        require(trainer.steps() == first + 5);
+        require(!trainer.train(first + 9, rate, step -> trainer.cancel(false), heard));
+        require(trainer.steps() == first + 5);
+        byte[] damaged = checkpoint.clone();
+        damaged[damaged.length - 1] ^= 1;
+        for (byte[] each : new byte[][] {damaged, Arrays.copyOf(checkpoint, 7), new byte[0]}) {
+            try {
+                trainer.load(each);
+                require(false);
+            } catch (TrainerException error) {
+                require(error.code() == 3 && trainer.steps() == first + 5);
+            }
+        }
+        trainer.load(checkpoint);
+        require(Arrays.equals(trainer.checkpoint(), checkpoint));
+    }
+
+    private static void require(boolean holds) {
+        if (!holds) throw new AssertionError();
     }
 
     private static Trainer opened(String folder, String library) {

@@ -19,6 +19,10 @@ int main(int, char **words) {
   for (int n = std::atoi(words[2]); n; --n) std::printf("%a\n", trainer.step(0.05f));
   trainer.save(folder + "/cpp");
   trainer.load(folder + "/cpp");
+  const std::vector<unsigned char> checkpoint = trainer.save();
+  trainer.step(0.05f);
+  trainer.load(checkpoint);
+  if (trainer.save() != checkpoint) return 7;
   odtc::Tensor y = trainer.evaluate();
   std::printf("%lld %s %a\n", static_cast<long long>(trainer.steps()), y.about().name,
               static_cast<double>(*y.begin<float>()));

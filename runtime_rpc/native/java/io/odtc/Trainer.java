@@ -119,6 +119,66 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
+     * The bytes of such a file.
+     *
+     * @throws TrainerException what is trained is not finite, or there is no memory
+     */
+    public byte[] checkpoint() {
+        return saveBytes(opened());
+    }
+
+    /** Takes up the bytes of such a file; what is damaged, or does not fit, changes nothing. */
+    public void load(byte[] checkpoint) {
+        loadBytes(opened(), checkpoint);
+    }
+
+    /** Writes what a step is fed to the memory of its inputs and labels. */
+    public interface Feed {
+        /** @param step number of the step, from 0 on */
+        void write(long step);
+    }
+
+    /** The learning rate of each step. */
+    public interface Rate {
+        /** @param step number of the step, from 0 on */
+        float at(long step);
+    }
+
+    /** Hears of each step that was taken. */
+    public interface Progress {
+        /**
+         * @param steps that were taken, those of a checkpoint included
+         * @param loss the mean loss of the batch before the update
+         * @return whether to go on
+         */
+        boolean took(long steps, double loss);
+    }
+
+    /**
+     * Takes steps until there are so many, those of a checkpoint included. Batches and rates follow from
+     * the step's number, so that training goes on from a checkpoint as it would have gone on.
+     *
+     * @param progress is called by this thread, and may save a checkpoint
+     * @return whether all were taken: not where {@code progress} ended it, or {@link #cancel} did
+     * @throws TrainerException something fed is out of its bounds, or a step is not finite
+     */
+    public boolean train(long steps, Rate rate, Feed feed, Progress progress) {
+        while (steps() < steps) {
+            long number = steps();
+            feed.write(number);
+            double loss;
+            try {
+                loss = step(rate.at(number));
+            } catch (TrainerException end) {
+                if (end.code() == TrainerException.CANCELLED) return false;
+                throw end;
+            }
+            if (!progress.took(steps(), loss)) return false;
+        }
+        return true;
+    }
+
+    /**
      * Lets the step that runs, or the next one, end with {@link TrainerException#CANCELLED}.
      *
      * @param now whether it ends between two kernels: only {@link #load} makes the weights whole then
@@ -159,6 +219,10 @@ public final class Trainer implements AutoCloseable {
     private static native void save(long handle, String path);
 
     private static native void load(long handle, String path);
+
+    private static native byte[] saveBytes(long handle);
+
+    private static native void loadBytes(long handle, byte[] checkpoint);
 
     private static native void cancel(long handle, boolean now);
 
