@@ -19,6 +19,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.artifact.bundle import LIBRARY, PARAMETERS, PROGRAM, Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.errors import UnsupportedError
+from odtc.core.ir.place import take
 from odtc.core.options.cores import cores_of_threads
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.clocked import clocked_calls
@@ -63,7 +64,8 @@ class ServedEngine:
         folder = placement.folder or ""
         try:
             self._number = self._call("open", *files, folder, placement.offloaded_from, first=())
-            check_same_step(manifest, self._shapes(), self._state("arena"))
+            self._whole = self._shapes()
+            check_same_step(manifest, self._whole, self._state("arena"))
         except NativeError as error:
             raise not_opened(error, manifest, session, folder) from error
         self._places = {item: number for number, item in enumerate(manifest.arguments)}
@@ -187,14 +189,29 @@ class ServedEngine:
     def evaluate(
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
     ) -> np.ndarray:
-        """An output of one micro-batch."""
-        output = evaluation.output
+        """An output of one micro-batch, or of as many samples as the evaluation is of."""
+        output, ema = evaluation.output, int(bool(instead))
         with self._explained():
-            for item, array in arrays.items():
-                self._call("write_part", self._places[item], bytearray(array.tobytes()))
-            answer = bytes(self._call("evaluate", output.name, int(bool(instead))))
+            if evaluation in self._manifest.evaluations:
+                for item, array in arrays.items():
+                    self._call("write_part", self._places[item], bytearray(array.tobytes()))
+                answer = bytes(self._call("evaluate", output.name, ema))
+            else:
+                assert evaluation.place
+                samples = evaluation.place.count(output.shape)
+                for item, array in arrays.items():
+                    self._write_first(item, array, samples)
+                answer = bytes(self._call("evaluate_samples", output.name, ema, samples))
         with understood("the device", self._session.name):
             return np.frombuffer(bytearray(answer), output.dtype).reshape(output.shape)
+
+    def _write_first(self, item: Argument, array: np.ndarray, samples: int) -> None:
+        """Writes the first samples of an input, along its axis; the rest is not read."""
+        shape, dtype = self._whole[item.role.value, item.spec.name]
+        whole = np.zeros(shape, dtype)
+        first = take(whole, item.place, slice(samples)) if item.place else whole
+        first[...] = array
+        self._call("write", self._places[item], 0, bytearray(whole.tobytes()))
 
     def read(self, items: Iterable[Argument]) -> dict[Argument, np.ndarray]:
         """Copies of tensors as they are now."""

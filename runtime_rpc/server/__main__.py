@@ -14,7 +14,7 @@ from typing import Any
 
 import tvm
 
-from odtc.runtime_rpc.server.child import SessionLimits
+from odtc.runtime_rpc.server.child import SESSION_PREFIX, SessionLimits
 from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.server.net.registration import Registration
 from odtc.runtime_rpc.server.server import Server
@@ -27,7 +27,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--tracker", required=True, help="the same, of the tracker")
     add("--key", required=True, help="device key")
     add("--port", type=int, default=0, help="on the tracker's host (default: as of --listen)")
-    add("--folder", type=Path, required=True, help="of the sessions' files; it is emptied")
+    add(
+        "--folder",
+        type=Path,
+        required=True,
+        help="of the sessions' files, each in a folder of its own there",
+    )
     add("--odtc", required=True, help="version of odtc that this server is of")
     add("--files", help="a hash of the server's files")
     add("--emulated", action="store_true", help="the device is emulated")
@@ -59,8 +64,10 @@ def main() -> None:
     # Android asks for that by name, and the loader takes what is loaded under the name already.
     for names in sorted(Path(__file__).with_name(wire.NAMES).glob("*.so")):
         ctypes.CDLL(str(names))
-    shutil.rmtree(options.folder, ignore_errors=True)
-    options.folder.mkdir(parents=True, mode=0o700)
+    options.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    # Of a server that was killed; the folder may hold other things.
+    for left in options.folder.glob(f"{SESSION_PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)
     listener = wire.listen(options.listen)
     port = options.port or listener.getsockname()[1]
     registration = Registration(options.tracker, options.key, (wire.LOOPBACK, port))

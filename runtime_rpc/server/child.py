@@ -19,6 +19,8 @@ from tvm.rpc import _ffi_api
 
 from odtc.runtime_rpc.server.log import say
 
+# How folders of sessions are called, in a folder that may hold other things.
+SESSION_PREFIX = "odtc-session-"
 # The session of a client that has gone has this long to finish what it computes.
 _GRACE_SECONDS = 3.0
 # `struct timeval`: seconds, microseconds.
@@ -60,7 +62,7 @@ class Child:
     ) -> None:
         self.key = key
         self._connection, self._limits = connection, limits
-        self._folder = Path(tempfile.mkdtemp(dir=folders, prefix="session-"))
+        self._folder = Path(tempfile.mkdtemp(dir=folders, prefix=SESSION_PREFIX))
         self._began = time.monotonic()
         self._beaten: float | None = None
         self._left: float | None = None

@@ -1,10 +1,12 @@
 /* odtc-device: serves this device's CPU to a computer, until it is asked to stop. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -22,7 +24,7 @@ static const char USAGE[] =
     "  --listen ADDRESS   tcp:PORT of loopback (0: any), or abstract:NAME\n"
     "  --tracker ADDRESS  the same, of the tracker\n"
     "  --key KEY          device key\n"
-    "  --folder FOLDER    of the sessions' files; it is emptied\n"
+    "  --folder FOLDER    where each session has a folder of its own\n"
     "  --port PORT        on the tracker's host (default: as of --listen)\n"
     "  --idle SECONDS     between signs of life of a session's client (default: 30)\n"
     "  --files HASH       told to clients, of what was brought to the device\n"
@@ -103,6 +105,15 @@ static double number_of(const char *name, const char *text, double most) {
   return value;
 }
 
+/* Makes a folder this server's own until it ends, and removes what one that was killed has left there. */
+static void take_folder(const char *path) {
+  int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) fail(path, strerror(errno));
+  if (flock(folder, LOCK_EX | LOCK_NB)) fail(path, "another server has its sessions there");
+  if (access(path, W_OK | X_OK)) fail(path, strerror(errno));
+  odtc_remove_sessions(path);
+}
+
 int main(int count, char **words) {
   static odtc_server server;
   options o = read_options(count, words);
@@ -110,8 +121,8 @@ int main(int count, char **words) {
   server.listener = odtc_listen(o.listen);
   if (server.listener < 0)
     fail(o.listen, errno == EINVAL ? "is not tcp:PORT or abstract:NAME" : strerror(errno));
-  odtc_remove_folder(o.folder);
-  if (mkdir(o.folder, 0700)) fail(o.folder, strerror(errno));
+  int is_made = !mkdir(o.folder, 0700);
+  take_folder(o.folder);
   server.until_closed = o.until_closed ? STDIN_FILENO : -1;
   server.key = o.key, server.about = describe(&o);
   server.idle = number_of("--idle", o.idle, 1e9);
@@ -123,6 +134,7 @@ int main(int count, char **words) {
   printf("{%s, \"pid\": %d}\n", server.about, (int)getpid());
   fflush(stdout);
   odtc_server_run(&server);
-  odtc_remove_folder(server.folders);
+  odtc_remove_sessions(server.folders);
+  if (is_made) rmdir(server.folders);
   return 0;
 }

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, *words], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [program, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def test_it_is_a_small_program(program: Path) -> None:
@@ -56,6 +64,29 @@ def test_a_wrong_word_is_named(program: Path, tmp_path: Path, words: list[str], 
     assert done.returncode == 2
     assert done.stderr.startswith("odtc-device: ")
     assert says in done.stderr
+
+
+def test_a_tracker_that_does_not_answer_is_told_once(program: Path, tmp_path: Path) -> None:
+    log, folder = tmp_path / "log", str(tmp_path / "sessions")
+    words = [program, *NEEDED, "--folder", folder, "--until-closed"]
+    with (
+        log.open("w") as said,
+        subprocess.Popen(words, stdin=subprocess.PIPE, stderr=said) as server,
+    ):
+        deadline = time.monotonic() + 20
+        while not log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = run(program, *NEEDED, "--folder", folder, "--until-closed")
+        assert second.returncode == 2
+        assert "another server has its sessions there" in second.stderr
+        time.sleep(2.5)
+        assert server.stdin
+        server.stdin.close()
+        server.wait(20)
+    told, last = log.read_text().splitlines()
+    assert told.startswith("no tracker answers at tcp:1;")
+    assert last == "standard input was closed"
+    assert not (tmp_path / "sessions").exists()
 
 
 def test_a_machine_without_a_compiler_says_what_to_install(

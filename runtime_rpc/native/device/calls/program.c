@@ -236,6 +236,15 @@ static void evaluate(odtc_session *s, const odtc_value *v, odtc_result *result) 
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = found.data, .count = found.bytes};
 }
 
+/* Of the first samples of what was written to the inputs. */
+static void evaluate_samples(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = trainer_of(s, v);
+  odtc_tensor found;
+  uint32_t samples = v[3].number < 0 || v[3].number > UINT32_MAX ? 0 : (uint32_t)v[3].number;
+  if (t && is_well(s, t, odtc_evaluate_samples(t, v[1].bytes, v[2].number != 0, samples, &found)))
+    *result = (odtc_result){.type = VALUE_BYTES, .bytes = found.data, .count = found.bytes};
+}
+
 static void start_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
   odtc_trainer *t = trainer_of(s, v);
@@ -272,6 +281,7 @@ const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
     {"odtc.program.take_steps", "iibb", take_steps},
     {"odtc.program.write_part", "iib", write_part},
     {"odtc.program.evaluate", "isi", evaluate},
+    {"odtc.program.evaluate_samples", "isii", evaluate_samples},
     {"odtc.program.start_clock", "i", start_clock},
     {"odtc.program.stop_clock", "i", stop_clock},
     {NULL, NULL, NULL},

@@ -37,6 +37,17 @@ static void remove_all(int folder) {
   closedir(list);
 }
 
+void odtc_remove_sessions(const char *folders) {
+  char path[4600];
+  DIR *list = opendir(folders);
+  for (struct dirent *each; list && (each = readdir(list));) {
+    if (strncmp(each->d_name, ODTC_SESSION_PREFIX, sizeof ODTC_SESSION_PREFIX - 1)) continue;
+    snprintf(path, sizeof path, "%s/%s", folders, each->d_name);
+    odtc_remove_folder(path);
+  }
+  if (list) closedir(list);
+}
+
 void odtc_remove_folder(const char *path) {
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder >= 0) remove_all(folder);
@@ -59,7 +70,7 @@ static _Noreturn void run(int connection, const char *folder, const char *about,
 int odtc_child_begin(odtc_child *c, int connection, const char *folders, const char *about,
                      void (*leave)(void *server), void *server) {
   pid_t own = getpid();
-  snprintf(c->folder, sizeof c->folder, "%s/session-XXXXXX", folders);
+  snprintf(c->folder, sizeof c->folder, "%s/" ODTC_SESSION_PREFIX "XXXXXX", folders);
   if (!mkdtemp(c->folder)) {
     close(connection);
     return 0;

@@ -6,6 +6,8 @@
 
 #include "peer.h"
 
+#define ODTC_SESSION_PREFIX "odtc-session-"
+
 typedef struct {
   pid_t process;       /* 0 where no session runs */
   int connection;      /* to tell its client why it ended */
@@ -25,7 +27,9 @@ int odtc_child_ended(odtc_child *child);
 /* Ends it at once. */
 void odtc_child_kill(odtc_child *child);
 
-/* Removes a folder with what is in it, as far as that is allowed. */
+/* Removes a folder with what is in it, as far as that is allowed; and what servers before this one left of
+   their sessions in a folder, which may hold other things. */
 void odtc_remove_folder(const char *path);
+void odtc_remove_sessions(const char *folders);
 
 #endif

@@ -69,19 +69,21 @@ int odtc_frames_take(odtc_frames *f, char *to, size_t room, int32_t *length) {
   return 1;
 }
 
-int odtc_frames_put(odtc_frames *f, const void *bytes, size_t count) {
+static int append(odtc_frames *f, const void *bytes, size_t count) {
   if (count > f->out_room - f->out_used) return 0;
   memcpy(f->out + f->out_used, bytes, count);
   f->out_used += count;
-  return odtc_frames_flush(f);
+  return 1;
 }
 
 int odtc_frames_put_number(odtc_frames *f, int32_t number) {
-  return odtc_frames_put(f, &number, sizeof number);
+  return append(f, &number, sizeof number) && odtc_frames_flush(f);
 }
 
+/* The length and the text leave together: else the text would wait for the length to be acknowledged. */
 int odtc_frames_put_message(odtc_frames *f, const char *text) {
   size_t length = strlen(text);
-  if (length + sizeof(int32_t) > f->out_room - f->out_used) return 0;
-  return odtc_frames_put_number(f, (int32_t)length) && odtc_frames_put(f, text, length);
+  int32_t number = (int32_t)length;
+  if (length + sizeof number > f->out_room - f->out_used) return 0;
+  return append(f, &number, sizeof number) && append(f, text, length) && odtc_frames_flush(f);
 }

@@ -30,7 +30,6 @@ int odtc_frames_number(odtc_frames *frames, int32_t *number);
 int odtc_frames_take(odtc_frames *frames, char *to, size_t room, int32_t *length);
 
 /* Sends, or lets wait; 0 where there is no room for it, or the other side has gone. */
-int odtc_frames_put(odtc_frames *frames, const void *bytes, size_t count);
 int odtc_frames_put_number(odtc_frames *frames, int32_t number);
 int odtc_frames_put_message(odtc_frames *frames, const char *text);
 

@@ -65,19 +65,30 @@ void odtc_withdraw(odtc_registration *r, const char *key) {
   if (is_late) lose(r, "a client has come late");
 }
 
+/* Says once that there is no tracker, until there is one. */
+static void note_absent(odtc_registration *r) {
+  if (!r->is_absent) odtc_say("no tracker answers at %s; it is asked each second", r->tracker);
+  r->is_absent = 1;
+}
+
 static void begin(odtc_registration *r) {
   r->tried = r->heard = odtc_seconds();
   int file = odtc_connect(r->tracker);
+  if (file < 0) note_absent(r);
   if (file < 0 || !odtc_frames_begin(&r->frames, file, MOST_TRACKER_MESSAGE, WAITING_BYTES)) return;
   r->is_greeted = r->waiting = 0;
   /* In progress, it waits until the connection is there. */
-  if (!odtc_frames_put_number(&r->frames, TRACKER_MAGIC)) odtc_frames_end(&r->frames);
+  if (!odtc_frames_put_number(&r->frames, TRACKER_MAGIC)) {
+    note_absent(r);
+    odtc_frames_end(&r->frames);
+  }
 }
 
 static void introduce(odtc_registration *r) {
   odtc_text text = {0};
   char name[MOST_KEY];
-  r->is_greeted = 1;
+  if (r->is_absent) odtc_say("the tracker at %s answers", r->tracker);
+  r->is_greeted = 1, r->is_absent = 0;
   snprintf(name, sizeof name, "server:%.200s", r->key);
   odtc_text_put(&text, "[%d, {\"key\": ", UPDATE_INFO);
   odtc_text_put_string(&text, name);
@@ -133,6 +144,7 @@ void odtc_registration_turn(odtc_registration *r) {
   if (!odtc_frames_flush(&r->frames) || !odtc_frames_receive(&r->frames)) {
     /* While there is none, this would be in the log every second. */
     if (r->is_greeted) lose(r, "it has gone");
+    if (r->frames.file >= 0) note_absent(r);
     odtc_frames_end(&r->frames);
     return;
   }

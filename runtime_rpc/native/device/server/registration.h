@@ -15,7 +15,7 @@ typedef struct {
   /* What the next client has to show, and what one that was given the device and has not come yet has;
      empty where there is none. */
   char match[MOST_KEY], former[MOST_KEY];
-  int is_greeted, replies[MOST_REPLIES], waiting; /* whether each reply that waits is one of keys */
+  int is_greeted, is_absent, replies[MOST_REPLIES], waiting; /* whether each reply that waits is one of keys */
   double tried, asked, heard, seen;
 } odtc_registration;
 

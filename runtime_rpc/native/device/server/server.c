@@ -224,7 +224,10 @@ static int turn(odtc_server *s, int signals) {
   int count = s->count;
   poll(asked, (nfds_t)(FIRST + count), TICK_MS);
   if (asked[SIGNALS].revents && is_told_to_stop(signals)) return 0;
-  if (s->until_closed >= 0 && is_over(s->until_closed, asked + UNTIL)) return 0;
+  if (s->until_closed >= 0 && is_over(s->until_closed, asked + UNTIL)) {
+    odtc_say("standard input was closed");
+    return 0;
+  }
   look_after_child(s);
   if (asked[TRACKER].revents && s->registration.frames.file >= 0)
     odtc_registration_turn(&s->registration);

@@ -1,9 +1,12 @@
 #include "session.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "functions.h"
 
@@ -110,11 +113,14 @@ static int take_message(odtc_session *s) {
   }
   odtc_stream_skip(&s->stream);
   if (s->failure[0]) odtc_write_failure(&s->stream, s->failure);
+  odtc_stream_flush(&s->stream);
   return !s->stream.ended;
 }
 
 void odtc_serve(int connection, const char *about) {
   odtc_session session = {.stream.file = connection, .about = about};
+  int at_once = 1;
+  setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once); /* or it is no TCP */
   while (odtc_stream_next(&session.stream) && take_message(&session)) continue;
   for (size_t n = 0; n < session.room; ++n) odtc_release(session.objects + n);
   free(session.objects);

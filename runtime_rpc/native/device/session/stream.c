@@ -36,8 +36,7 @@ void odtc_stream_skip(odtc_stream *s) {
     odtc_stream_read(s, passed, s->left < sizeof passed ? (size_t)s->left : sizeof passed);
 }
 
-void odtc_stream_write(odtc_stream *s, const void *from, size_t bytes) {
-  const uint8_t *at = from;
+static void send_all(odtc_stream *s, const uint8_t *at, size_t bytes) {
   while (bytes && !s->ended) {
     ssize_t sent = send(s->file, at, bytes, MSG_NOSIGNAL);
     if (sent > 0) {
@@ -45,5 +44,20 @@ void odtc_stream_write(odtc_stream *s, const void *from, size_t bytes) {
     } else if (errno != EINTR) {
       s->ended = 1;
     }
+  }
+}
+
+void odtc_stream_flush(odtc_stream *s) {
+  send_all(s, s->waiting, s->used);
+  s->used = 0;
+}
+
+void odtc_stream_write(odtc_stream *s, const void *from, size_t bytes) {
+  if (bytes > sizeof s->waiting - s->used) odtc_stream_flush(s);
+  if (bytes > sizeof s->waiting) {
+    send_all(s, from, bytes);
+  } else if (bytes) {
+    memcpy(s->waiting + s->used, from, bytes);
+    s->used += bytes;
   }
 }
