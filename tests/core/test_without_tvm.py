@@ -98,6 +98,7 @@ COMMANDS = {
     "device stop serial": TVM,
     "device doctor serial": TVM,
     "device shell serial": ExitCode.DEVICE,
+    "device build": ExitCode.BUILD,
 }
 # One line for what is missing, and one for the command that installs it.
 MISSING = re.compile(
