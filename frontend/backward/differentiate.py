@@ -24,8 +24,7 @@ from odtc.frontend.backward.rebuild import (
 )
 from odtc.frontend.backward.recurrent import save_steps
 from odtc.frontend.backward.sparse_gradients import SparseGradients
-from odtc.frontend.backward.stop_gradient import StopGradient
-from odtc.frontend.backward.unmark import unmarked
+from odtc.frontend.backward.stop_gradient import StopGradient, unmarked
 from odtc.frontend.importer import FORWARD
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.optimizers.update import LOSS_SCALE
