@@ -37,6 +37,9 @@ odtc_options options = {{.program = "model/{program}", .weights = "model/{weight
                         .library = "model/{kernels}"}};
 ```
 
+Class numbers are int32, where PyTorch has them as int64: `odtc inspect ART` prints the dtype and
+shape of what a step takes, and `code`, `bits` and `bytes` of an `odtc_tensor` say them in a program.
+
 `runtime/odtc.h` says the rest; `runtime/odtc.hpp` is the same for C++17.
 """
 

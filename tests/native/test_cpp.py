@@ -1,5 +1,6 @@
-"""C++ trains through odtc.hpp, to the bits of the trainer of Python."""
+"""C++ trains through odtc.hpp, to the bits of Python's trainer; the first examples in C compile."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.needs import needs
 from tests.numeric.mlp import INPUTS, mlp_artifact
 
 STEPS = 3
+# Types that class numbers do not have: those of int64 would be read as twice as many.
+OTHERS = ("int64", "uint32", "float32", "bool")
 
 pytestmark = needs(cc_command(), cxx_command(), reason="no compiler of C++")
 
@@ -26,8 +29,9 @@ def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
     command += [f"-I{FOLDER}", str(PROGRAMS / "use.cc"), str(library)]
     program = tmp_path / "use"
     subprocess.run([*command, f"-Wl,-rpath,{tmp_path}", "-o", str(program)], check=True)
+    label = artifact.manifest.labels[0].spec.name
     done = subprocess.run(
-        [str(program), str(folder), str(STEPS)], capture_output=True, text=True, check=True
+        [str(program), str(folder), str(STEPS), label], capture_output=True, text=True, check=True
     )
     lines = done.stdout.splitlines()
     x = (np.arange(1, 8 * INPUTS + 1, dtype=np.float32) / 32 - 1).reshape(8, INPUTS)
@@ -42,4 +46,24 @@ def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
         steps, name, value = lines[STEPS].split()
         assert (int(steps), name) == (STEPS, "y")
         assert float.fromhex(value) == trainer.evaluate(x).reshape(-1)[0]
+    assert lines[STEPS + 2 : -1] == [
+        *(f"1 {label} is int32, and {kind} was asked for" for kind in OTHERS),
+        "1 x is float32, and float16 was asked for",
+    ]
     assert lines[-1] == "2 nowhere/program.bin cannot be read: No such file or directory"
+
+
+def test_the_first_examples_in_c_compile(tmp_path: Path) -> None:
+    """Of the header and of the page; they do not copy what has another size than the tensor."""
+    header = (FOLDER / "odtc.h").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "native_runtime.md").read_text()
+    (in_header,) = re.findall(r"\n\n((?: {7}.*\n)+)", header[: header.index("*/")])
+    in_page = re.search(r"```c\n(.*?)```", page, re.S)
+    assert in_page
+    includes, _, code = in_page[1].partition("\n\n")
+    for number, text in enumerate((in_header, code)):
+        assert "label->bytes != sizeof classes" in text
+        source = tmp_path / f"{number}.c"
+        source.write_text(f"{includes}\nint example(void) {{\n{text}\nreturn 0;\n}}\n")
+        flags = ["-std=c11", "-Wall", "-Werror", f"-I{FOLDER}", "-fsyntax-only"]
+        subprocess.run([*cc_command(), *flags, str(source)], check=True)

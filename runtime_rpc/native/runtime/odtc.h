@@ -6,12 +6,19 @@
        odtc_options options = {.program = "program.bin", .weights = "parameters.safetensors",
                                .library = "step.so", .threads = 2};
        odtc_trainer *trainer;
+       float pixels[32 * 64];
+       int32_t classes[32];
        double loss;
-       if (odtc_open(&options, &trainer)) puts(odtc_message(trainer));
-       memcpy(odtc_find(trainer, "image")->data, pixels, odtc_find(trainer, "image")->bytes);
-       memcpy(odtc_find(trainer, "label")->data, classes, odtc_find(trainer, "label")->bytes);
+       if (odtc_open(&options, &trainer)) return puts(odtc_message(trainer));
+       const odtc_tensor *image = odtc_find(trainer, "image"), *label = odtc_find(trainer, "label");
+       if (image->bytes != sizeof pixels || label->bytes != sizeof classes) abort();
+       memcpy(image->data, pixels, sizeof pixels);
+       memcpy(label->data, classes, sizeof classes);
        if (odtc_step(trainer, 0.05f, &loss)) puts(odtc_message(trainer));
        odtc_close(trainer);
+
+   Class numbers are int32_t, where PyTorch has them as int64: odtc_tensor says by code, bits and bytes what each
+   tensor takes, and so does `odtc inspect`.
 
    Functions return ODTC_OK or what went wrong, and odtc_message() then says it in words. One thread
    at a time may use a trainer; several trainers share nothing. docs/native_runtime.md has more. */

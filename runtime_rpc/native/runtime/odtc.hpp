@@ -2,6 +2,7 @@
 //
 //     odtc::Trainer trainer({"program.bin", "parameters.safetensors", "step.so"});
 //     std::copy(pixels.begin(), pixels.end(), trainer.tensor("image").begin<float>());
+//     std::copy(classes.begin(), classes.end(), trainer.tensor("label").begin<int32_t>());
 //     double loss = trainer.step(0.05f);
 #ifndef ODTC_HPP
 #define ODTC_HPP
@@ -10,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "odtc.h"
@@ -23,17 +25,39 @@ class Error : public std::runtime_error {
   const odtc_code code;
 };
 
+// Which elements a type of C++ has, as DLPack says it. A type of your own, as of floats of 16 bits, gets a
+// specialisation with the two.
+template <typename T>
+struct Element {
+  static_assert(std::is_arithmetic<T>::value, "specialise odtc::Element for this type");
+  static constexpr int code = std::is_same<T, bool>::value     ? 6
+                              : std::is_floating_point<T>::value ? 2
+                                                                 : !std::is_signed<T>::value;
+  static constexpr int bits = 8 * sizeof(T);
+};
+
 // A tensor of the step; it may not be used behind the end of its trainer.
 class Tensor {
  public:
   explicit Tensor(const odtc_tensor &about) : about_(about) {}
   const odtc_tensor &about() const { return about_; }
+  // Its elements; throws where they are none of T, as class numbers, which are int32_t, are no int64_t.
   template <typename T>
-  T *begin() const { return static_cast<T *>(about_.data); }
+  T *begin() const {
+    using Kind = Element<std::remove_cv_t<T>>;
+    if (Kind::code != about_.code || Kind::bits != about_.bits)
+      throw Error(ODTC_USAGE, (about_.name + (" is " + named(about_.code, about_.bits)) + ", and " +
+                               named(Kind::code, Kind::bits) + " was asked for").c_str());
+    return static_cast<T *>(about_.data);
+  }
   template <typename T>
   T *end() const { return begin<T>() + about_.bytes / sizeof(T); }
 
  private:
+  static std::string named(int code, int bits) {
+    const char *kind = code == 0 ? "int" : code == 1 ? "uint" : code == 2 ? "float" : "bool";
+    return code == 6 ? kind : kind + std::to_string(bits);
+  }
   odtc_tensor about_;
 };
 

@@ -1,4 +1,5 @@
-// use FOLDER STEPS: steps through odtc.hpp; prints the losses, and what goes wrong with another folder.
+// use FOLDER STEPS LABEL: steps through odtc.hpp; prints the losses, and what goes wrong with other types and folders.
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -8,6 +9,25 @@
 static odtc::Options options_of(const std::string &folder) {
   return {folder + "/program.bin", folder + "/parameters.safetensors", folder + "/step.so", 1};
 }
+
+// What a tensor says of a type that its elements do not have; nothing where it takes it.
+template <typename T>
+static void refused(const odtc::Tensor &tensor) {
+  try {
+    static_cast<void>(tensor.end<T>());
+  } catch (const odtc::Error &error) {
+    std::printf("%d %s\n", error.code, error.what());
+  }
+}
+
+// Floats of 16 bits, which C++17 has no type for.
+struct Half {
+  std::uint16_t bits;
+};
+template <>
+struct odtc::Element<Half> {
+  static constexpr int code = 2, bits = 16;
+};
 
 int main(int, char **words) {
   const std::string folder = words[1];
@@ -29,6 +49,14 @@ int main(int, char **words) {
   odtc::Tensor some = trainer.evaluate_samples(3);
   std::printf("%u %lld %a\n", trainer.samples_of_step(), static_cast<long long>(some.about().shape[0]),
               static_cast<double>(some.end<float>()[-1]));
+  odtc::Tensor label = trainer.tensor(words[3]);
+  refused<int32_t>(label);
+  refused<const int32_t>(label);
+  refused<int64_t>(label);
+  refused<uint32_t>(label);
+  refused<float>(label);
+  refused<bool>(label);
+  refused<Half>(x);
   try {
     odtc::Trainer other(options_of("nowhere"));
   } catch (const odtc::Error &error) {
