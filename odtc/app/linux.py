@@ -38,7 +38,7 @@ odtc_options options = {{.program = "model/{program}", .weights = "model/{weight
 ```
 
 Class numbers are int32, where PyTorch has them as int64: `odtc inspect ART` prints the dtype and
-shape of what a step takes, and `code`, `bits` and `bytes` of an `odtc_tensor` say them in a program.
+shape of what a step takes; in a program, `code`, `bits` and `bytes` of an `odtc_tensor` say them.
 
 `runtime/odtc.h` says the rest; `runtime/odtc.hpp` is the same for C++17.
 """

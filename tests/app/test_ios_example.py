@@ -6,6 +6,7 @@ A parser reads its files, and names that it uses of other files are looked for t
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -25,7 +26,11 @@ WRITTEN = {
     "the model's package": ios._PACKAGE.format(**NAMES),
     "the model's type": ios._TYPE.format(**NAMES),
 }
+# The page's example, as its indented block; the first line is of no other block.
+PAGE = (ROOT / "docs/howto/app.md").read_text()
+(IN_PAGE,) = re.findall(r"\n\n(    import DigitsModel\n(?:(?: {4}.*)?\n)+)", PAGE)
 TEXTS = WRITTEN | {path.name: path.read_text() for path in (*SOURCES, TRAINER)}
+TEXTS |= {"the page": dedent(IN_PAGE)}
 # Of functions in C, the ones that say what went wrong, and the trainer's end.
 _ALWAYS = {"odtc_message", "odtc_close"}
 
@@ -79,6 +84,12 @@ def test_names_of_other_files_are_there() -> None:
     assert len(used) > 20
     assert {(of, name) for of, name in used if name not in offered[of]} == set()
     assert members(ios._TYPE) == {"program", "weights", "trainer"}
+
+
+def test_the_page_calls_what_the_trainer_has() -> None:
+    called = set(re.findall(r"trainer\.(\w+)", IN_PAGE))
+    assert called == {"write", "step", "save"}
+    assert called <= members(TRAINER.read_text())
 
 
 def test_it_comes_down_to_what_the_example_in_c_is_killed_with() -> None:

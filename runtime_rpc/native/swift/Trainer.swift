@@ -52,6 +52,24 @@ public final class Trainer {
     return UnsafeMutableRawBufferPointer(start: found.pointee.data, count: found.pointee.bytes)
   }
 
+  /// Writes an input or a label, in the order of its shape: class numbers as `Int32`.
+  ///
+  /// Throws where there is none of that name, or its elements are of another type or number.
+  public func write<T>(_ values: [T], to name: String) throws {
+    guard let tensor = odtc_find(handle, name)?.pointee else {
+      throw refusal("there is no tensor \(name)")
+    }
+    guard Self.code(of: T.self) == tensor.code, 8 * MemoryLayout<T>.size == Int(tensor.bits) else {
+      throw refusal("\(T.self) is not the type of the elements of \(name)")
+    }
+    let elements = tensor.bytes / MemoryLayout<T>.size
+    guard values.count == elements else {
+      throw refusal("\(name) has \(elements) elements, and \(values.count) were given")
+    }
+    let memory = UnsafeMutableRawBufferPointer(start: tensor.data, count: tensor.bytes)
+    values.withUnsafeBytes { memory.copyMemory(from: $0) }
+  }
+
   /// Takes a step with what was written to inputs and labels; the mean loss before the update.
   public func step(learningRate: Float) throws -> Double {
     var loss = 0.0
@@ -103,6 +121,21 @@ public final class Trainer {
   /// Lets the step that runs, or the next one, end with `ODTC_CANCELLED`; with `now` between two
   /// kernels: only `load` makes the weights whole then.
   public func cancel(now: Bool = false) { odtc_cancel(handle, now ? 1 : 0) }
+
+  /// Of elements, as DLPack has them; nil of a type that no tensor has.
+  private static func code<T>(of type: T.Type) -> Int32? {
+    switch type {
+    case is Int8.Type, is Int16.Type, is Int32.Type, is Int64.Type, is Int.Type: return 0
+    case is UInt8.Type, is UInt16.Type, is UInt32.Type, is UInt64.Type, is UInt.Type: return 1
+    case is Float.Type, is Double.Type: return 2
+    case is Bool.Type: return 6
+    default: return nil
+    }
+  }
+
+  private func refusal(_ message: String) -> TrainerError {
+    TrainerError(code: ODTC_USAGE.rawValue, message: message)
+  }
 
   private func check(_ code: odtc_code) throws {
     if code != ODTC_OK {
