@@ -1,6 +1,7 @@
 """A JVM trains through the native runtime, to the bits of the trainer of Python."""
 
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -52,11 +53,19 @@ def test_the_runtime_is_small(classes: Path) -> None:
     assert (classes / "libodtc.so").stat().st_size <= 64 << 10
 
 
+def test_codes_are_those_of_the_header() -> None:
+    header = re.findall(r"^  ODTC_(\w+) = (\d+),? ", (FOLDER / "odtc.h").read_text(), re.M)
+    java = (JAVA / "io/odtc/TrainerException.java").read_text()
+    assert re.findall(r"public static final int (\w+) = (\d+);", java) == header
+    assert len(header) == 14
+
+
 def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
     onnx.save(digits_model(), path := tmp_path / "digits.onnx")
     artifact = odtc.compile(path, TARGET, batch=8, optimizer=odtc.AdamW())
-    folder = unpacked(artifact, tmp_path / "artifact")
+    folder = unpacked(artifact, tmp_path / "of 😀é")
     shutil.copy(folder / "step.so", folder / "libdigits_kernels.so")
+    before = {path.name for path in folder.iterdir()}
     path = f"{classes}:{classes / 'classes.jar'}"
     command = ["java", f"-Djava.library.path={classes}", "-cp", path, "Demo"]
     # The JVM's own checks of what a native library calls.
@@ -69,6 +78,8 @@ def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
         env={**os.environ, "LC_ALL": "C.UTF-8", "LD_LIBRARY_PATH": str(folder)},
     )
     assert done.returncode == 0, done.stderr
+    made = {path.name for path in folder.iterdir()} - before
+    assert made == {"jvm", "c😀é.ckpt"}
     lines = [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]
     image = (np.arange(8 * 64) * 37 % 101).astype(np.float32) / np.float32(50) - np.float32(1)
     with tvm_trainer(artifact, threads=1) as trainer:

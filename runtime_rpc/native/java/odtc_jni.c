@@ -9,16 +9,13 @@
 
 static odtc_trainer *trainer_of(jlong handle) { return (odtc_trainer *)(intptr_t)handle; }
 
-/* A message may have a part of a name in it, and the JVM wants whole characters. */
-static void complain(JNIEnv *env, jint code, const char *found) {
-  char message[512];
-  size_t length = 0;
-  for (; found[length] && length + 1 < sizeof message; ++length)
-    message[length] = (unsigned char)found[length] < 0x80 ? found[length] : '?';
-  message[length] = '\0';
+/* The message goes to Java as bytes: a name that was cut in it may end in the middle of a character. */
+static void complain(JNIEnv *env, jint code, const char *message) {
+  jsize length = (jsize)strlen(message);
   jclass kind = (*env)->FindClass(env, "io/odtc/TrainerException");
-  jmethodID make = kind ? (*env)->GetMethodID(env, kind, "<init>", "(ILjava/lang/String;)V") : NULL;
-  jstring text = make ? (*env)->NewStringUTF(env, message) : NULL;
+  jmethodID make = kind ? (*env)->GetMethodID(env, kind, "<init>", "(I[B)V") : NULL;
+  jbyteArray text = make ? (*env)->NewByteArray(env, length) : NULL;
+  if (text) (*env)->SetByteArrayRegion(env, text, 0, length, (const jbyte *)message);
   jobject made = text ? (*env)->NewObject(env, kind, make, code, text) : NULL;
   if (made) (*env)->Throw(env, made);
 }
@@ -29,16 +26,18 @@ static int failed(JNIEnv *env, odtc_trainer *trainer, odtc_code code) {
   return code != ODTC_OK;
 }
 
-/* The bytes of a string in UTF-8 until they are given back; NULL of none. */
-static const char *taken(JNIEnv *env, jstring string) {
-  return string ? (*env)->GetStringUTFChars(env, string, NULL) : NULL;
+/* A string that Java gives as bytes of UTF-8 and a zero, until it is given back; NULL of none. Where there
+   is no memory for one it throws, and takes no more. */
+static const char *taken(JNIEnv *env, jbyteArray text) {
+  if (!text || (*env)->ExceptionCheck(env)) return NULL;
+  return (const char *)(*env)->GetByteArrayElements(env, text, NULL);
 }
-static void given_back(JNIEnv *env, jstring string, const char *bytes) {
-  if (bytes) (*env)->ReleaseStringUTFChars(env, string, bytes);
+static void given_back(JNIEnv *env, jbyteArray text, const char *bytes) {
+  if (bytes) (*env)->ReleaseByteArrayElements(env, text, (jbyte *)(uintptr_t)bytes, JNI_ABORT);
 }
 
-NATIVE(jlong, open)(JNIEnv *env, jclass kind, jstring program, jstring weights, jstring library,
-                    jint threads, jstring storage) {
+NATIVE(jlong, open)(JNIEnv *env, jclass kind, jbyteArray program, jbyteArray weights,
+                    jbyteArray library, jint threads, jbyteArray storage) {
   (void)kind;
   odtc_options options = {.program = taken(env, program), .weights = taken(env, weights),
                           .storage = taken(env, storage), .threads = threads};
@@ -49,7 +48,7 @@ NATIVE(jlong, open)(JNIEnv *env, jclass kind, jstring program, jstring weights, 
   else
     options.name = kernels;
   odtc_trainer *trainer = NULL;
-  odtc_code code = odtc_open(&options, &trainer);
+  odtc_code code = (*env)->ExceptionCheck(env) ? ODTC_OK : odtc_open(&options, &trainer);
   given_back(env, program, options.program);
   given_back(env, weights, options.weights);
   given_back(env, storage, options.storage);
@@ -59,7 +58,7 @@ NATIVE(jlong, open)(JNIEnv *env, jclass kind, jstring program, jstring weights, 
   return 0;
 }
 
-NATIVE(jobject, memory)(JNIEnv *env, jclass kind, jlong handle, jstring name) {
+NATIVE(jobject, memory)(JNIEnv *env, jclass kind, jlong handle, jbyteArray name) {
   (void)kind;
   const char *bytes = taken(env, name);
   const odtc_tensor *tensor = bytes ? odtc_find(trainer_of(handle), bytes) : NULL;
@@ -84,11 +83,12 @@ NATIVE(jint, samplesOfStep)(JNIEnv *env, jclass kind, jlong handle) {
   return (jint)odtc_samples_of_step(trainer_of(handle));
 }
 
-NATIVE(jobject, evaluate)(JNIEnv *env, jclass kind, jlong handle, jstring output, jboolean averages,
-                          jint samples) {
+NATIVE(jobject, evaluate)(JNIEnv *env, jclass kind, jlong handle, jbyteArray output,
+                          jboolean averages, jint samples) {
   (void)kind;
   odtc_tensor result;
   const char *name = taken(env, output);
+  if (output && !name) return NULL; /* it has thrown */
   uint32_t count = samples < 0 ? 0 : (uint32_t)samples;
   odtc_code code = odtc_evaluate_samples(trainer_of(handle), name, averages, count, &result);
   given_back(env, output, name);
@@ -102,24 +102,25 @@ NATIVE(void, setBudget)(JNIEnv *env, jclass kind, jlong handle, jlong bytes) {
   failed(env, trainer_of(handle), odtc_set_budget(trainer_of(handle), budget));
 }
 
-static void with_path(JNIEnv *env, jlong handle, jstring path,
+static void with_path(JNIEnv *env, jlong handle, jbyteArray path,
                       odtc_code (*call)(odtc_trainer *, const char *)) {
-  const char *bytes = taken(env, path);
-  if (!bytes) {
+  if (!path) {
     complain(env, ODTC_USAGE, "a path is needed");
     return;
   }
+  const char *bytes = taken(env, path);
+  if (!bytes) return; /* it has thrown */
   odtc_code code = call(trainer_of(handle), bytes);
   given_back(env, path, bytes);
   failed(env, trainer_of(handle), code);
 }
 
-NATIVE(void, save)(JNIEnv *env, jclass kind, jlong handle, jstring path) {
+NATIVE(void, save)(JNIEnv *env, jclass kind, jlong handle, jbyteArray path) {
   (void)kind;
   with_path(env, handle, path, odtc_save);
 }
 
-NATIVE(void, load)(JNIEnv *env, jclass kind, jlong handle, jstring path) {
+NATIVE(void, load)(JNIEnv *env, jclass kind, jlong handle, jbyteArray path) {
   (void)kind;
   with_path(env, handle, path, odtc_load);
 }

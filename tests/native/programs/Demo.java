@@ -27,6 +27,7 @@ public final class Demo {
             trainer.load(folder + "/jvm");
             System.out.println(trainer.steps());
             inMemory(trainer, folder + "/jvm");
+            named(trainer, folder);
             try (Trainer later = opened(folder, words[2])) {
                 feed(later);
                 later.load(folder + "/jvm");
@@ -71,6 +72,28 @@ public final class Demo {
         }
         trainer.load(checkpoint);
         require(Arrays.equals(trainer.checkpoint(), checkpoint));
+    }
+
+    /** Names are Unicode, in files and in messages; what is no text is refused, and has no file. */
+    private static void named(Trainer trainer, String folder) {
+        String beyond = folder + "/c\uD83D\uDE00\u00E9.ckpt";
+        trainer.save(beyond);
+        trainer.load(beyond);
+        require(trainer.tensor("\uD83D\uDE00") == null);
+        try {
+            trainer.load(beyond + ".none");
+            require(false);
+        } catch (TrainerException error) {
+            require(error.code() == TrainerException.NO_FILE && error.getMessage().contains(beyond));
+        }
+        for (String bad : new String[] {"a\0b", "a\uD83D", "\uDE00b", "\uDE00\uD83D"}) {
+            try {
+                trainer.save(folder + "/" + bad);
+                require(false);
+            } catch (TrainerException error) {
+                require(error.code() == TrainerException.USAGE);
+            }
+        }
     }
 
     private static void require(boolean holds) {

@@ -2,6 +2,9 @@ package io.odtc;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 
 /**
  * A training step at work on this device: odtc.h for the JVM, and for Kotlin.
@@ -45,7 +48,7 @@ public final class Trainer implements AutoCloseable {
      *     which no app on Android can write
      */
     public Trainer(String program, String weights, String library, int threads, String storage) {
-        handle = open(program, weights, library, threads, storage);
+        handle = open(bytes(program), bytes(weights), bytes(library), threads, bytes(storage));
     }
 
     /**
@@ -56,7 +59,7 @@ public final class Trainer implements AutoCloseable {
      * @return null if there is none of that name
      */
     public ByteBuffer tensor(String name) {
-        ByteBuffer memory = memory(opened(), name);
+        ByteBuffer memory = memory(opened(), bytes(name));
         return memory == null ? null : memory.order(ByteOrder.nativeOrder());
     }
 
@@ -95,7 +98,7 @@ public final class Trainer implements AutoCloseable {
      * @return memory that stays until the next step or evaluation
      */
     public ByteBuffer evaluate(String output, boolean averages, int samples) {
-        return evaluate(opened(), output, averages, samples).order(ByteOrder.nativeOrder());
+        return evaluate(opened(), bytes(output), averages, samples).order(ByteOrder.nativeOrder());
     }
 
     /** The samples of a step. */
@@ -110,12 +113,12 @@ public final class Trainer implements AutoCloseable {
 
     /** Writes weights, state and the number of steps to a file, whole or not at all. */
     public void save(String path) {
-        save(opened(), path);
+        save(opened(), bytes(path));
     }
 
     /** Takes them up again; what is damaged, or does not fit, changes nothing. */
     public void load(String path) {
-        load(opened(), path);
+        load(opened(), bytes(path));
     }
 
     /**
@@ -200,25 +203,47 @@ public final class Trainer implements AutoCloseable {
         return handle;
     }
 
-    private static native long open(
-            String program, String weights, String library, int threads, String storage);
+    /**
+     * A name or a path for C: UTF-8 and a zero. JNI's own bytes of a string are of another UTF-8, in which
+     * characters beyond 16 bits have six bytes, and a file would have another name.
+     */
+    private static byte[] bytes(String text) {
+        if (text == null) return null;
+        if (text.indexOf('\0') >= 0) throw unusable(text);
+        try {
+            ByteBuffer found = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+            byte[] bytes = new byte[found.remaining() + 1];
+            found.get(bytes, 0, bytes.length - 1);
+            return bytes;
+        } catch (CharacterCodingException half) {
+            throw unusable(text);
+        }
+    }
 
-    private static native ByteBuffer memory(long handle, String name);
+    private static TrainerException unusable(String text) {
+        String what = " has a zero or half a character, which neither a name nor a path may have";
+        return new TrainerException(TrainerException.USAGE, text + what);
+    }
+
+    private static native long open(
+            byte[] program, byte[] weights, byte[] library, int threads, byte[] storage);
+
+    private static native ByteBuffer memory(long handle, byte[] name);
 
     private static native double step(long handle, float learningRate);
 
     private static native long steps(long handle);
 
     private static native ByteBuffer evaluate(
-            long handle, String output, boolean averages, int samples);
+            long handle, byte[] output, boolean averages, int samples);
 
     private static native int samplesOfStep(long handle);
 
     private static native void setBudget(long handle, long bytes);
 
-    private static native void save(long handle, String path);
+    private static native void save(long handle, byte[] path);
 
-    private static native void load(long handle, String path);
+    private static native void load(long handle, byte[] path);
 
     private static native byte[] saveBytes(long handle);
 
