@@ -21,7 +21,7 @@ PREBUILT = Path(__file__).parent / "prebuilt" / "libodtc.so"
 # None of it is hot, as kernels are elsewhere; and C has no exceptions, for which tables would be.
 SMALL = (
     *("-falign-functions=1", "-falign-loops=1", "-fno-tree-vectorize"),
-    "-fno-asynchronous-unwind-tables",
+    *("-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
 )
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared"),

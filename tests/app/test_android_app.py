@@ -96,7 +96,8 @@ def test_what_is_in_the_archives(app: Path, artifact: Artifact) -> None:
 
 def test_classes_and_sources(app: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(members(app / "odtc-runtime.aar")["classes.jar"])) as classes:
-        assert classes.namelist() == ["io/odtc/Trainer.class", "io/odtc/TrainerException.class"]
+        kinds = ("$Feed", "$Progress", "$Rate", "", "Exception")
+        assert classes.namelist() == [f"io/odtc/Trainer{kind}.class" for kind in kinds]
         for name in classes.namelist():
             assert struct.unpack(">IHH", classes.read(name)[:8]) == (0xCAFEBABE, 0, CLASS_VERSION)
     sources = members(app / "odtc-runtime-sources.jar")
