@@ -17,6 +17,7 @@
 enum { STEPS_TO_A_CHECKPOINT = 1 };
 enum { SIDE = 8, CLASSES = 10, OTHERS = 1000 };
 static const uint64_t FIRST_OTHER = (uint64_t)1 << 40; /* no step gets as far */
+enum { PATH = 1024 };
 enum { TRAINED = 0, FAILED = 1, MISUSED = 2, LATER = 75 /* EX_TEMPFAIL of sysexits.h: to be started again */ };
 
 static odtc_trainer *trainer;
@@ -30,6 +31,42 @@ static int failed(const char *what) {
   fprintf(stderr, "%s: %s\n", what, odtc_message(trainer));
   odtc_close(trainer);
   return FAILED;
+}
+
+/* Where a checkpoint is set aside that is of no use, beside its path. */
+static void place_aside(char place[PATH], const char *checkpoint, const char *why) {
+  snprintf(place, PATH, "%s.%s", checkpoint, why);
+}
+
+static int set_aside(const char *checkpoint, const char *why) {
+  char place[PATH];
+  place_aside(place, checkpoint, why);
+  if (rename(checkpoint, place)) return perror(place), FAILED;
+  fprintf(stderr, "training begins anew: the checkpoint is now %s\n", place);
+  return 0;
+}
+
+/* Goes on from the checkpoint, unless it is damaged, or of another step, as after an update of MODEL. */
+static int resume(const char *checkpoint) {
+  switch (odtc_load(trainer, checkpoint)) { /* what it refuses changes nothing */
+    case ODTC_OK:
+      printf("goes on after step %lld\n", (long long)odtc_steps(trainer));
+      return 0;
+    case ODTC_DAMAGED:
+    case ODTC_MISFIT:
+    case ODTC_UNSUPPORTED:
+      fprintf(stderr, "%s\n", odtc_message(trainer));
+      return set_aside(checkpoint, "unfit");
+    default:
+      return FAILED;
+  }
+}
+
+/* The same batch would not be finite again from the same checkpoint: after that training began anew, with this. */
+static float learning_rate(const char *checkpoint) {
+  char place[PATH];
+  place_aside(place, checkpoint, "not-finite");
+  return access(place, F_OK) ? 0.05f : 0.005f;
 }
 
 /* A number in [0, 1) that follows from where it is used, so that a run that goes on sees what it would have. */
@@ -81,6 +118,7 @@ static odtc_code count_right(uint32_t *right) {
 
 /* Takes steps until there are so many, it is told to stop, or has a reason to wait, which it gives. */
 static odtc_code train(int64_t steps, const char *checkpoint, const char *sys, const char **reason) {
+  float rate = learning_rate(checkpoint);
   const char *end = isatty(1) ? "\r" : "\n";
   uint32_t batch = odtc_samples_of_step(trainer);
   odtc_code code = ODTC_OK;
@@ -90,7 +128,7 @@ static odtc_code train(int64_t steps, const char *checkpoint, const char *sys, c
     if (time(NULL) != looked && (*reason = reason_to_wait(sys))) break;
     looked = time(NULL);
     make_pictures((uint64_t)odtc_steps(trainer) * batch, batch);
-    if ((code = odtc_step(trainer, 0.05f, &loss))) break;
+    if ((code = odtc_step(trainer, rate, &loss))) break;
     int64_t taken = odtc_steps(trainer);
     if (taken % STEPS_TO_A_CHECKPOINT == 0 && (code = odtc_save(trainer, checkpoint))) break;
     printf("step %lld of %lld  loss %.4f%s", (long long)taken, (long long)steps, loss, end);
@@ -103,18 +141,17 @@ int main(int count, char **words) {
   if (count != 4 && count != 5) return fprintf(stderr, "train MODEL CHECKPOINT STEPS [SYS]\n"), MISUSED;
   const char *checkpoint = words[2], *sys = count == 5 ? words[4] : "/sys", *reason = NULL;
   const char *names[] = {"program.bin", "parameters.safetensors", "libdigits_kernels.so"};
-  char paths[3][1024];
+  char paths[3][PATH];
   for (int n = 0; n < 3; ++n) snprintf(paths[n], sizeof paths[n], "%s/%s", words[1], names[n]);
   odtc_options options = {.program = paths[0], .weights = paths[1], .library = paths[2]};
   if (odtc_open(&options, &trainer)) return failed("opening");
-  if (!access(checkpoint, F_OK)) {
-    if (odtc_load(trainer, checkpoint)) return failed("going on");
-    printf("goes on after step %lld\n", (long long)odtc_steps(trainer));
-  }
+  if (!access(checkpoint, F_OK) && resume(checkpoint)) return failed("going on");
+  if (access(checkpoint, F_OK) && odtc_save(trainer, checkpoint)) return failed("saving");
   signal(SIGINT, stop);
   signal(SIGTERM, stop);
 
   odtc_code code = train(atoll(words[3]), checkpoint, sys, &reason);
+  if (code == ODTC_NOT_FINITE) set_aside(checkpoint, "not-finite"); /* for the next run */
   if (code && code != ODTC_CANCELLED) return failed("training");
   if (odtc_save(trainer, checkpoint)) return failed("saving");
   uint32_t right;

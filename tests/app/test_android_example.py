@@ -4,12 +4,15 @@ It is compiled against declarations of our own, as no Android SDK is at hand; no
 """
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import onnx
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import odtc
 from benchmarks.models.digits import digits_model
@@ -17,7 +20,7 @@ from odtc.app.java import classes_jar, jni_folder
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.android.build import JAVA, LEAST_SDK
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
-from tests.app.killed import assert_one_step_is_lost, killed_runs, whole_run
+from tests.app.killed import assert_one_step_is_lost, killed_runs, run_of, whole_run
 from tests.app.kotlin import class_path, compile_kotlin, jars
 from tests.native.parity import TARGET, unpacked
 from tests.native.test_jvm import has_jdk
@@ -65,12 +68,46 @@ def test_killed_at_any_moment(command: list[str], tmp_path: Path) -> None:
     assert losses[-1] < losses[0] / 10
 
 
-def test_a_damaged_checkpoint_is_said(command: list[str], tmp_path: Path) -> None:
-    (tmp_path / "checkpoint").write_bytes(b"not one")
-    words = [*command, str(tmp_path / "checkpoint"), "1"]
+def test_a_checkpoint_of_no_use_is_set_aside(command: list[str], tmp_path: Path) -> None:
+    """A damaged one, and one of the step that the app had before its update."""
+    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
+    before = odtc.compile(path, TARGET, batch=32, optimizer=odtc.SGD(momentum=0.9))
+    with before.trainer(threads=1) as trainer:
+        trainer.save_checkpoint(tmp_path / "other")
+    unfit = {
+        "the header of the tensors cannot be read": b"not one",
+        "the checkpoint was written with optimizer": (tmp_path / "other").read_bytes(),
+    }
+    first = whole_run([*command, str(tmp_path / "whole"), "1"])
+    checkpoint = tmp_path / "checkpoint"
+    for reason, content in unfit.items():
+        checkpoint.write_bytes(content)
+        words = [*command, str(checkpoint), "1"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout.startswith(f"training begins anew: {reason}")
+        assert run_of(done.stdout) == first
+        assert checkpoint.with_name("checkpoint.unfit").read_bytes() == content
+        assert whole_run(words).begin == 1
+
+
+def test_after_a_step_that_is_not_finite(command: list[str], tmp_path: Path) -> None:
+    """Of weights that overflow: it stops with a message, and begins anew with a smaller rate."""
+    bad = shutil.copytree(command[-1], tmp_path / "bad")
+    weights = load_file(bad / "parameters.safetensors")
+    save_file(
+        {name: value * np.float32(1e30) for name, value in weights.items()},
+        bad / "parameters.safetensors",
+    )
+    checkpoint = tmp_path / "checkpoint"
+    words = [*command[:-1], str(bad), str(checkpoint), "3"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "io.odtc.TrainerException" in done.stderr
+    assert re.search(r"io\.odtc\.TrainerException: .* at step 1 ", done.stderr)
+    assert not checkpoint.exists()
+    assert checkpoint.with_name("checkpoint.not-finite").exists()
+    smaller = whole_run([*command, str(checkpoint), "3"]).losses
+    whole = whole_run([*command, str(tmp_path / "whole"), "3"]).losses
+    assert [step for step in whole if smaller[step] == whole[step]] == [1]
 
 
 def test_the_manifest_agrees_with_the_sources() -> None:
@@ -83,6 +120,11 @@ def test_the_manifest_agrees_with_the_sources() -> None:
     sources = {path.stem: path.read_text() for path in APP.rglob("*.kt")}
     types = re.findall(r"FOREGROUND_SERVICE_TYPE_\w+", sources["Notice"])
     assert types == ["FOREGROUND_SERVICE_TYPE_SPECIAL_USE"]
+    (application,) = manifest.iter("application")
+    icon = application.attrib[f"{ANDROID}icon"].removeprefix("@")
+    image = ElementTree.parse(APP / f"src/main/res/{icon}.xml").getroot()
+    assert image.tag == "vector"
+    assert image.attrib[f"{ANDROID}width"] == "48dp"
     (activity,) = (each.attrib[f"{ANDROID}name"] for each in manifest.iter("activity"))
     assert f"class {activity.removeprefix('.')} " in sources["MainActivity"]
     build = (APP / "build.gradle.kts").read_text()

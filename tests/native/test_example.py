@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import odtc
 from benchmarks.models.digits import digits_model
@@ -131,6 +132,44 @@ def test_stopped(project: Path, whole: tuple[str, bytes], tmp_path: Path, word: 
     assert run_of(done.stdout).begin == taken
     if taken <= STEPS:
         assert (tmp_path / "checkpoint").read_bytes() == whole[1]
+
+
+def test_a_checkpoint_of_no_use_is_set_aside(
+    project: Path, whole: tuple[str, bytes], tmp_path: Path
+) -> None:
+    """A damaged one, and one of the step that there was before an update."""
+    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
+    with odtc.compile(path, "host-cpu{threads=2}", batch=32).trainer(threads=1) as trainer:
+        trainer.save_checkpoint(tmp_path / "other")
+    checkpoint = tmp_path / "checkpoint"
+    for content in (b"not one", (tmp_path / "other").read_bytes()):
+        checkpoint.write_bytes(content)
+        words = command(project, checkpoint, 1)
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert f"training begins anew: the checkpoint is now {checkpoint}.unfit\n" in done.stderr
+        assert run_of(done.stdout).losses[1] == run_of(whole[0]).losses[1]
+        assert checkpoint.with_name("checkpoint.unfit").read_bytes() == content
+        assert whole_run(words).begin == 1
+
+
+def test_after_a_step_that_is_not_finite(
+    project: Path, whole: tuple[str, bytes], tmp_path: Path
+) -> None:
+    """Of weights that overflow: it stops with a message, and begins anew with a smaller rate."""
+    model = shutil.copytree(project / "app/model", tmp_path / "model")
+    weights = load_file(path := model / "parameters.safetensors")
+    save_file({name: value * np.float32(1e30) for name, value in weights.items()}, path)
+    checkpoint = tmp_path / "checkpoint"
+    words = command(project, checkpoint, 3)
+    bad = [words[0], str(model), *words[2:]]
+    done = subprocess.run(bad, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "at step 1" in done.stderr
+    assert not checkpoint.exists()
+    assert checkpoint.with_name("checkpoint.not-finite").exists()
+    losses = run_of(whole[0]).losses
+    smaller = whole_run(words).losses
+    assert [step for step in smaller if smaller[step] == losses[step]] == [1]
 
 
 REASONS = {

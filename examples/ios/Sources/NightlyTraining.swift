@@ -36,7 +36,7 @@ enum NightlyTraining {
     let stop = StopRequest()
     // The system wants the phone back: the step that runs is finished, within the seconds that are left.
     task.expirationHandler = { stop.make() }
-    Run.start(until: stop, onStep: { _, _ in }) { end in
+    Run.start(until: stop, onStep: { _, _, _ in }) { end in
       if case .failed(let message) = end { log.error("training failed: \(message, privacy: .public)") }
       if end == .done { BGTaskScheduler.shared.cancel(taskRequestWithIdentifier: identifier) }
       task.setTaskCompleted(success: end == .done)

@@ -33,11 +33,12 @@ enum Run {
   /// Starts a run.
   ///
   /// - Parameters:
-  ///   - onStep: is given the number of steps and the loss of the last one, about once a second.
+  ///   - onStep: is given the number of steps, the loss of the last one, and why training began anew, about
+  ///     once a second.
   ///   - onEnd: is given why it ended. Both are called by another thread.
   static func start(
     until stop: StopRequest,
-    onStep: @escaping (Int64, Double) -> Void,
+    onStep: @escaping (Int64, Double, String?) -> Void,
     onEnd: @escaping (End) -> Void
   ) {
     queue.async {
@@ -52,7 +53,7 @@ enum Run {
   }
 
   private static func train(
-    until stop: StopRequest, onStep: (Int64, Double) -> Void
+    until stop: StopRequest, onStep: (Int64, Double, String?) -> Void
   ) throws -> End {
     let training = try Training()
     var nextLook = DispatchTime.now()
@@ -62,7 +63,7 @@ enum Run {
       let now = DispatchTime.now()
       if now < nextLook { continue }
       nextLook = now + 1
-      onStep(training.steps, loss)
+      onStep(training.steps, loss, training.notice)
       if let reason = Conditions.reasonToWait {
         try training.save()
         return .waits(reason)

@@ -16,17 +16,18 @@ final class TrainingModel: ObservableObject {
     request = stop
     Run.start(
       until: stop,
-      onStep: { steps, loss in Task { @MainActor in self.show(steps, loss) } },
+      onStep: { steps, loss, notice in Task { @MainActor in self.show(steps, loss, notice) } },
       onEnd: { end in Task { @MainActor in self.finish(end) } })
   }
 
   /// Ends it after the step that runs.
   func stop() { request?.make() }
 
-  private func show(_ steps: Int64, _ loss: Double) {
+  private func show(_ steps: Int64, _ loss: Double, _ notice: String?) {
     guard isRunning else { return }
     progress = Double(steps) / Double(Training.steps)
     text = "step \(steps) of \(Training.steps), loss " + String(format: "%.4f", loss)
+    if let notice = notice { text += "\n" + notice }
   }
 
   private func finish(_ end: Run.End) {

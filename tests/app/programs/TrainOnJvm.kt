@@ -9,6 +9,7 @@ fun main(words: Array<String>) {
     val weights = "$folder/parameters.safetensors"
     val trainer = Trainer("$folder/program.bin", weights, "$folder/step.so", 1, folder)
     Training(trainer, File(checkpoint)).use { training ->
+        training.notice?.let(::println)
         if (training.steps > 0) println("goes on after step ${training.steps}")
         while (training.steps < steps.toLong()) {
             val loss = training.step()

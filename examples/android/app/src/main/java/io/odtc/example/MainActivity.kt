@@ -14,18 +14,20 @@ import androidx.work.WorkManager
 class MainActivity : ComponentActivity() {
     override fun onCreate(savedInstanceState: Bundle?) {
         super.onCreate(savedInstanceState)
-        val view = TextView(this)
         val column = LinearLayout(this)
         column.orientation = LinearLayout.VERTICAL
         column.fitsSystemWindows = true // and not below the status bar
-        column.addView(view)
+        for (work in listOf(TrainingWorker.NIGHT, TrainingWorker.NOW)) column.addView(progressOf(work))
         column.addView(button("Train now") { start() })
         column.addView(button("Stop") { TrainingWorker.stop(this) })
         setContentView(column)
         TrainingWorker.schedule(this)
+    }
+
+    private fun progressOf(work: String) = TextView(this).also { view ->
         WorkManager.getInstance(this)
-            .getWorkInfosForUniqueWorkLiveData(TrainingWorker.NAME)
-            .observe(this) { infos -> view.text = infos.lastOrNull()?.let(::said) ?: "" }
+            .getWorkInfosForUniqueWorkLiveData(work)
+            .observe(this) { infos -> view.text = infos.lastOrNull()?.let { "$work: ${said(it)}" } ?: "" }
     }
 
     private fun button(text: String, onClick: () -> Unit) = Button(this).apply {
@@ -45,11 +47,12 @@ class MainActivity : ComponentActivity() {
         WorkInfo.State.RUNNING -> {
             val step = info.progress.getLong(TrainingWorker.STEP, 0)
             val loss = info.progress.getDouble(TrainingWorker.LOSS, Double.NaN)
-            "step $step of ${TrainingWorker.STEPS}, loss %.4f".format(loss)
+            val notice = info.progress.getString(TrainingWorker.MESSAGE)?.let { "\n$it" } ?: ""
+            "step $step of ${TrainingWorker.STEPS}, loss %.4f".format(loss) + notice
         }
         WorkInfo.State.SUCCEEDED -> "trained"
         WorkInfo.State.FAILED -> info.outputData.getString(TrainingWorker.MESSAGE) ?: "failed"
         WorkInfo.State.CANCELLED -> "stopped"
-        else -> "waits for the charger, and for the phone to be idle and cool"
+        else -> "waits for power, and for the phone to be cool; at night, to charge and be idle"
     }
 }

@@ -3,6 +3,7 @@ package io.odtc.example
 import android.content.Context
 import io.odtc.Trainer
 import java.io.File
+import java.io.IOException
 
 /** The step of the digits: its files, and its training. They are of no use in a backup, nor on another phone. */
 class Model(private val context: Context) {
@@ -33,8 +34,13 @@ class Model(private val context: Context) {
         val file = File(folder, name)
         if (!file.exists()) {
             val partial = File(folder, "$name.part")
-            context.assets.open("odtc/digits/$name").use { from -> partial.outputStream().use(from::copyTo) }
-            check(partial.renameTo(file)) { "$file cannot be written" }
+            context.assets.open("odtc/digits/$name").use { from ->
+                partial.outputStream().use { to ->
+                    from.copyTo(to)
+                    to.fd.sync() // or the name may be on the disk before its bytes are
+                }
+            }
+            if (!partial.renameTo(file)) throw IOException("$file cannot be written")
         }
         return file.path
     }

@@ -2,6 +2,7 @@ package io.odtc.example
 
 import android.content.Context
 import android.os.SystemClock
+import android.util.Log
 import androidx.work.Constraints
 import androidx.work.CoroutineWorker
 import androidx.work.ExistingWorkPolicy
@@ -11,6 +12,7 @@ import androidx.work.WorkManager
 import androidx.work.WorkerParameters
 import androidx.work.workDataOf
 import io.odtc.TrainerException
+import java.io.IOException
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.sync.Mutex
 import kotlinx.coroutines.sync.withLock
@@ -22,7 +24,15 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Coroutine
         // A run that was stopped may not have come to the end of its step when the next one begins.
         alone.withLock { Model(applicationContext).training().use { train(it) } }
     } catch (error: TrainerException) {
-        Result.failure(workDataOf(MESSAGE to error.message))
+        if (error.code() in PASSING) later(error) else Result.failure(workDataOf(MESSAGE to error.message))
+    } catch (error: IOException) {
+        later(error)
+    }
+
+    /** What another night may not have: a disk or memory that is full. */
+    private fun later(error: Exception): Result {
+        Log.w(TAG, "training is tried again later", error)
+        return Result.retry()
     }
 
     override suspend fun getForegroundInfo(): ForegroundInfo = Notice.of(id, applicationContext)
@@ -36,7 +46,7 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Coroutine
             val now = SystemClock.elapsedRealtime()
             if (now - told < MILLISECONDS_TO_A_LOOK) continue
             told = now
-            setProgressAsync(workDataOf(STEP to training.steps, LOSS to loss))
+            setProgressAsync(workDataOf(STEP to training.steps, LOSS to loss, MESSAGE to training.notice))
             if (conditions.reasonToWait() != null) break
         }
         training.save()
@@ -53,13 +63,17 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Coroutine
     }
 
     companion object {
-        const val NAME = "training"
+        /** Of two works: what the user starts and stops leaves that of the night where it is. */
+        const val NIGHT = "training at night"
+        const val NOW = "training now"
         const val STEP = "step"
         const val LOSS = "loss"
         const val MESSAGE = "message"
         const val STEPS = 2000L
-        private const val NOW = "now"
+        private const val TAG = "training"
         private const val MILLISECONDS_TO_A_LOOK = 1000L
+        private val PASSING =
+            setOf(TrainerException.NO_FILE, TrainerException.NO_MEMORY, TrainerException.NO_ROOM)
         private val alone = Mutex()
 
         /** Lets it train when the phone has time, once for all of these calls. */
@@ -69,26 +83,26 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Coroutine
                 .setRequiresBatteryNotLow(true)
                 .setRequiresDeviceIdle(true)
                 .build()
-            enqueue(context, ExistingWorkPolicy.KEEP, constraints, isNow = false)
+            enqueue(context, NIGHT, constraints)
         }
 
-        /** Lets it train at once, as the user asks for it; their battery may only not be low. */
+        /** Lets it train at once, as the user asks for it, once for all of these calls; their battery may only not be low. */
         fun start(context: Context) {
             val constraints = Constraints.Builder().setRequiresBatteryNotLow(true).build()
-            enqueue(context, ExistingWorkPolicy.REPLACE, constraints, isNow = true)
+            enqueue(context, NOW, constraints)
         }
 
-        /** Stops it after the step that runs. */
+        /** Stops what the user has started after the step that runs. */
         fun stop(context: Context) {
-            WorkManager.getInstance(context).cancelUniqueWork(NAME)
+            WorkManager.getInstance(context).cancelUniqueWork(NOW)
         }
 
-        private fun enqueue(context: Context, policy: ExistingWorkPolicy, constraints: Constraints, isNow: Boolean) {
+        private fun enqueue(context: Context, name: String, constraints: Constraints) {
             val request = OneTimeWorkRequestBuilder<TrainingWorker>()
                 .setConstraints(constraints)
-                .setInputData(workDataOf(NOW to isNow))
+                .setInputData(workDataOf(NOW to (name == NOW)))
                 .build()
-            WorkManager.getInstance(context).enqueueUniqueWork(NAME, policy, request)
+            WorkManager.getInstance(context).enqueueUniqueWork(name, ExistingWorkPolicy.KEEP, request)
         }
     }
 }
