@@ -3,6 +3,7 @@
 A parser reads its files, and names that it uses of other files are looked for there.
 """
 
+import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from benchmarks.models.digits import digits_model
 from odtc.app import ios
 from odtc.app.model import PROGRAM, WEIGHTS
+from odtc.backends.targets import parse_target
 from tests.needs import needs
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +126,20 @@ def test_the_project_agrees_with_the_sources_and_the_packages() -> None:
     for text in WRITTEN.values():
         assert "platforms: [.iOS(.v15)]" in text or "import PackageDescription" not in text
     assert 'deploymentTarget: "15.0"' in project
+
+
+def test_the_store_takes_the_project() -> None:
+    """It is installed where its kernels run, has an icon's entry, and turns on an iPad."""
+    project = (EXAMPLE / "project.yml").read_text()
+    (capabilities,) = re.findall(r"UIRequiredDeviceCapabilities: \[(.*)\]", project)
+    (core,) = re.findall(r"apple-(\w+)", parse_target("ios-cpu").mcpu or "")
+    assert capabilities == f"arm64, iphone-ipad-minimum-performance-{core}"
+    (icon,) = re.findall(r"ASSETCATALOG_COMPILER_APPICON_NAME: (\w+)", project)
+    catalog = EXAMPLE / "Sources/Assets.xcassets"
+    for path in (catalog / "Contents.json", catalog / f"{icon}.appiconset/Contents.json"):
+        assert json.loads(path.read_text())["info"] == {"author": "xcode", "version": 1}
+    _, _, on_pad = project.partition("UISupportedInterfaceOrientations~ipad:")
+    assert len(re.findall(r"^ +- UIInterfaceOrientation", on_pad, re.M)) == 4
 
 
 def test_tensors_are_those_of_the_model() -> None:
