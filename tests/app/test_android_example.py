@@ -1,4 +1,4 @@
-"""The app for Android: its Kotlin compiles, and its training is killed in a JVM.
+"""The app for Android: its Kotlin and the page's compile, and its training is killed in a JVM.
 
 It is compiled against declarations of our own, as no Android SDK is at hand; no Gradle built it.
 """
@@ -30,8 +30,32 @@ HERE = Path(__file__).parent
 APP = HERE.parents[1] / "examples" / "android" / "app"
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 KILLS = 3
+# Around the example of docs/howto/app.md: a function, and what an app does with it.
+IN_PAGE = """\
+@file:Suppress("UNUSED_VARIABLE")
+package page
+import android.content.Context
+import io.odtc.Trainer
+import java.io.File
+import java.io.IOException
+{function}
+fun train(context: Context, pixels: FloatArray, classes: IntArray) {{
+{body}
+}}
+"""
 
 pytestmark = needs(cc_command(), has_jdk(), jars(), reason="no JDK, no Kotlin or no C")
+
+
+def page_example() -> str:
+    """The Kotlin of the page, as a file."""
+    page = (HERE.parents[1] / "docs/howto/app.md").read_text()
+    found = re.search(r"^    fun fileOf.*?^    }\n\n", page, re.M | re.S)
+    assert found
+    body = re.match(r"(?: {4}.*\n)+", page[found.end() :])
+    assert body
+    assert ".step(" in body[0]
+    return IN_PAGE.format(function=found[0], body=body[0])
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +63,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What starts the app's training in a JVM, with an artifact for this machine."""
     folder, include = tmp_path_factory.mktemp("kotlin"), jni_folder()
     (jar := folder / "odtc.jar").write_bytes(classes_jar())
+    (page := folder / "page.kt").write_text(page_example())
     sources = [*APP.rglob("*.kt"), *HERE.glob("declarations/*.kt"), HERE / "programs/TrainOnJvm.kt"]
+    sources.append(page)
     compile_kotlin(sources, [jar], folder / "classes")
     flags = (f"-I{include}", f"-I{include}/linux", f"-I{FOLDER}")
     compile_runtime(compiler_of_c(), folder / "libodtc.so", *flags, str(JAVA / "odtc_jni.c"))

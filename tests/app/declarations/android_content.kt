@@ -9,6 +9,7 @@ abstract class Context {
     val applicationContext: Context get() = TODO()
     val assets: AssetManager get() = TODO()
     val cacheDir: File get() = TODO()
+    val filesDir: File get() = TODO()
     val noBackupFilesDir: File get() = TODO()
     val packageManager: PackageManager get() = TODO()
     val packageName: String get() = TODO()
