@@ -116,6 +116,20 @@ def test_a_checkpoint_of_no_use_is_set_aside(command: list[str], tmp_path: Path)
         assert whole_run(words).begin == 1
 
 
+@needs(shutil.which("prlimit"), reason="no prlimit")
+def test_a_full_disk_is_for_later(command: list[str], tmp_path: Path) -> None:
+    """Files of so many bytes alone can be written; the checkpoint of before stays."""
+    checkpoint = tmp_path / "checkpoint"
+    whole_run([*command, str(checkpoint), "1"])
+    before = checkpoint.read_bytes()
+    words = ["prlimit", f"--fsize={64 << 10}", *command, str(checkpoint), "9"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    later = run_of(done.stdout).last
+    assert later.startswith(f"later: {checkpoint} cannot be written: "), later
+    assert checkpoint.read_bytes() == before
+
+
 def test_after_a_step_that_is_not_finite(command: list[str], tmp_path: Path) -> None:
     """Of weights that overflow: it stops with a message, and begins anew with a smaller rate."""
     bad = shutil.copytree(command[-1], tmp_path / "bad")

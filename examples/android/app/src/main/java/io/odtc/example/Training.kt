@@ -74,13 +74,17 @@ class Training(private val trainer: Trainer, private val checkpoint: File) : Aut
 
     override fun close() = trainer.close()
 
-    private companion object {
-        const val LEARNING_RATE = 0.05f
+    companion object {
+        /** Codes of what another night may not have: a disk or memory that is full. */
+        val PASSING = setOf(TrainerException.NO_FILE, TrainerException.NO_MEMORY, TrainerException.NO_ROOM)
+
+        private const val LEARNING_RATE = 0.05f
 
         // So many steps are lost at most. A step of a larger model takes longer than its checkpoint: yours may write fewer.
-        const val STEPS_TO_A_CHECKPOINT = 1L
+        private const val STEPS_TO_A_CHECKPOINT = 1L
 
         /** Codes of a checkpoint that no later try takes up. */
-        val UNFIT = setOf(TrainerException.DAMAGED, TrainerException.MISFIT, TrainerException.UNSUPPORTED)
+        private val UNFIT =
+            setOf(TrainerException.DAMAGED, TrainerException.MISFIT, TrainerException.UNSUPPORTED)
     }
 }

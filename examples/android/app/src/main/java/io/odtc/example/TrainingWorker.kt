@@ -24,12 +24,11 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Coroutine
         // A run that was stopped may not have come to the end of its step when the next one begins.
         alone.withLock { Model(applicationContext).training().use { train(it) } }
     } catch (error: TrainerException) {
-        if (error.code() in PASSING) later(error) else Result.failure(workDataOf(MESSAGE to error.message))
+        if (error.code() in Training.PASSING) later(error) else Result.failure(workDataOf(MESSAGE to error.message))
     } catch (error: IOException) {
         later(error)
     }
 
-    /** What another night may not have: a disk or memory that is full. */
     private fun later(error: Exception): Result {
         Log.w(TAG, "training is tried again later", error)
         return Result.retry()
@@ -72,8 +71,6 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Coroutine
         const val STEPS = 2000L
         private const val TAG = "training"
         private const val MILLISECONDS_TO_A_LOOK = 1000L
-        private val PASSING =
-            setOf(TrainerException.NO_FILE, TrainerException.NO_MEMORY, TrainerException.NO_ROOM)
         private val alone = Mutex()
 
         /** Lets it train when the phone has time, once for all of these calls. */
