@@ -80,7 +80,8 @@ class Training(private val trainer: Trainer, private val checkpoint: File) : Aut
 
         private const val LEARNING_RATE = 0.05f
 
-        // So many steps are lost at most. A step of a larger model takes longer than its checkpoint: yours may write fewer.
+        // So many steps are lost at most. A step of a larger model takes longer than its checkpoint: yours may write
+        // fewer.
         private const val STEPS_TO_A_CHECKPOINT = 1L
 
         /** Codes of a checkpoint that no later try takes up. */

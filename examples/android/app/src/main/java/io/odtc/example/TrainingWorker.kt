@@ -83,7 +83,7 @@ class TrainingWorker(context: Context, parameters: WorkerParameters) : Coroutine
             enqueue(context, NIGHT, constraints)
         }
 
-        /** Lets it train at once, as the user asks for it, once for all of these calls; their battery may only not be low. */
+        /** Lets it train at once, as the user asks for it, once for all of these calls; the battery may not be low. */
         fun start(context: Context) {
             val constraints = Constraints.Builder().setRequiresBatteryNotLow(true).build()
             enqueue(context, NOW, constraints)
