@@ -54,9 +54,13 @@ class NativeEngine:
         # A profile begins and ends beside steps of other threads, and reads the clock's memory.
         self._lock = threading.RLock()
         with opening_errors(bundle, session, placement):
-            # Its threads are started when their number is set.
+            # Its threads start when their number is set; a bundle is hashed when it is loaded.
             self._native = NativeTrainer(
-                bundle.root, 1, storage_folder(placement), offload_state=placement.offloaded_from
+                bundle.root,
+                1,
+                storage_folder(placement),
+                offload_state=placement.offloaded_from,
+                check_weights=False,
             )
         self._threads: tuple[int | None, str | None] = (1, None)
         asked = parse_target(manifest.target).threads

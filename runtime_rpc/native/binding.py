@@ -36,6 +36,7 @@ class NativeTrainer:
         storage: a folder for files in place of memory.
         library: the runtime; the one that is built here if None.
         offload_state: bytes from which on optimizer state lies in such files; 0 for none.
+        check_weights: whether the file of weights is compared with the program's hash of it.
 
     Raises:
         NativeError: a file cannot be read, or does not fit.
@@ -49,12 +50,14 @@ class NativeTrainer:
         storage: str | os.PathLike[str] | None = None,
         library: c.CDLL | None = None,
         offload_state: int = 0,
+        *,
+        check_weights: bool = True,
     ) -> None:
         self._library, self._opened = library or loaded_runtime(), Handle()
         members = ("program.bin", "parameters.safetensors", "step.so")
         paths = [os.fsencode(Path(folder, name)) for name in members]
         kept = None if storage is None else os.fsencode(storage)
-        options = Options(*paths, kept, threads, None, None, offload_state)
+        options = Options(*paths, kept, threads, None, None, offload_state, not check_weights)
         code = self._library.odtc_open(c.byref(options), c.byref(self._opened))
         # Dropped without a word, its threads and memory go all the same.
         self._end = weakref.finalize(self, self._library.odtc_close, self._opened)

@@ -64,6 +64,7 @@ class Options(c.Structure):
         ("name", c.c_char_p),
         ("kernels", c.c_void_p),
         ("offload_state", c.c_size_t),
+        ("unchecked_weights", c.c_int),
     )
 
 

@@ -73,6 +73,7 @@ def _write_program(
     path = root / bundles.PROGRAM
     facts = {
         **_cores(target),
+        "weights_sha256": bundles.file_sha256(root / bundles.PARAMETERS),
         # What a checkpoint says of the run that it is of.
         "run": json.dumps(step_identity(manifest), sort_keys=True),
     }

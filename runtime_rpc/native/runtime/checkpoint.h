@@ -7,7 +7,6 @@
 #include "trainer.h"
 
 #define ODTC_CHECKPOINT_FORMAT "odtc-checkpoint-3"
-enum { ODTC_HEX_BYTES = 2 * ODTC_SHA256_BYTES + 1 };
 
 /* The hash of bytes in hexadecimal digits, with a zero after them. */
 void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]);

@@ -16,7 +16,7 @@
 void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]) {
   uint8_t digest[ODTC_SHA256_BYTES];
   odtc_sha256(data, bytes, digest);
-  for (int n = 0; n < ODTC_SHA256_BYTES; ++n) snprintf(text + 2 * n, 3, "%02x", digest[n]);
+  odtc_digest_text(digest, text);
 }
 
 int odtc_is_kept(const odtc_program *p, size_t argument) {

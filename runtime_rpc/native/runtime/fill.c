@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sets.h"
+#include "sha256.h"
 #include "tensor_file.h"
 #include "trainer.h"
 
@@ -128,6 +130,31 @@ static odtc_code fill_weights(odtc_trainer *t, filling *f) {
   return ODTC_OK;
 }
 
+/* Compares the file with the hash that the program has of it; one of before has none. No pages of the
+   file stay resident for this. */
+static odtc_code check_weights(odtc_trainer *t, const char *path) {
+  enum { PIECE = 1 << 20 };
+  const char *wanted = odtc_fact_of(&t->program, "weights_sha256", 0);
+  if (!wanted) return ODTC_OK;
+  const uint8_t *at = t->weights.at;
+  size_t left = t->weights.bytes;
+  uint8_t digest[ODTC_SHA256_BYTES];
+  char found[ODTC_HEX_BYTES];
+  odtc_sha256_sum sum;
+  odtc_sha256_begin(&sum);
+  for (; left > PIECE; at += PIECE, left -= PIECE) {
+    odtc_sha256_add(&sum, at, PIECE / ODTC_SHA256_BLOCK);
+    odtc_leave_pages(at, PIECE);
+  }
+  odtc_sha256_end(&sum, at, left, digest);
+  odtc_leave_pages(at, left);
+  odtc_digest_text(digest, found);
+  if (!strcmp(wanted, found)) return ODTC_OK;
+  return odtc_fail(&t->problem, ODTC_DAMAGED,
+                   "%.300s does not have the sha256 that the program was made with: it is damaged, or "
+                   "of another artifact", path);
+}
+
 static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, filling *f) {
   if (odtc_map_file(options->weights, &t->weights, &t->problem)) return t->problem.code;
   if (place_files(t, options)) return t->problem.code;
@@ -137,6 +164,8 @@ static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, fi
     return t->problem.code;
   place_all(t, t->state.at);
   if (fill_weights(t, f)) return t->problem.code;
+  /* Behind what says more clearly what is wrong with a file of another model. */
+  if (!options->unchecked_weights && check_weights(t, options->weights)) return t->problem.code;
   if (!f->stays) odtc_unmap(&t->weights);
   return ODTC_OK;
 }

@@ -103,9 +103,13 @@ typedef struct {
   const odtc_kernels *kernels; /* that are linked in; they stay where they are */
   size_t offload_state;                    /* optimizer state and averages of so many bytes or more lie in such
                                               files; 0: none does */
+  int unchecked_weights; /* not 0: the file of weights is not compared with the hash that the program has of it */
 } odtc_options;
 
-/* Makes a trainer. Where that fails the trainer only holds the message, and is to be closed all the
+/* Makes a trainer. The file of weights is read once as a whole, to compare its hash with that in the program: one that
+   was damaged on its way is ODTC_DAMAGED. For large weights that stay in their file an app may leave this out
+   (unchecked_weights) where it has checked a download itself; and so may one that trains other weights of the
+   same names and shapes. Where opening fails the trainer only holds the message, and is to be closed all the
    same; it is NULL where there is no memory for that. */
 ODTC_API odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer);
 ODTC_API void odtc_close(odtc_trainer *trainer);

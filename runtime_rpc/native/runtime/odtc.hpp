@@ -69,6 +69,7 @@ struct Options {
   std::string name = "";
   const odtc_kernels *kernels = nullptr;
   std::size_t offload_state = 0;
+  bool check_weights = true;  // compare the file of weights with the hash that the program has of it
 };
 
 class Trainer {
@@ -77,7 +78,7 @@ class Trainer {
     auto text = [](const std::string &given) { return given.empty() ? nullptr : given.c_str(); };
     odtc_options given = {text(options.program), text(options.weights), text(options.library),
                           text(options.storage), options.threads,       text(options.name),
-                          options.kernels,            options.offload_state};
+                          options.kernels,            options.offload_state, !options.check_weights};
     odtc_trainer *made = nullptr;
     odtc_code code = odtc_open(&given, &made);
     trainer_.reset(made);
