@@ -32,9 +32,9 @@ _RUNTIME = frozenset(
         "posix_memalign pthread_cond_broadcast pthread_cond_destroy pthread_cond_init "
         "pthread_cond_wait pthread_create pthread_getspecific pthread_join pthread_key_create "
         "pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock "
-        "pthread_once pthread_setspecific qsort read realloc rename sched_getaffinity "
+        "pthread_once pthread_setspecific qsort read readlink realloc rename sched_getaffinity "
         "sched_getcpu sched_setaffinity sched_yield snprintf strchr strcmp strcspn strerror "
-        "strlen strncmp stat strtoul syscall sysconf unlink vsnprintf write"
+        "strlen strncmp strrchr stat strtoul syscall sysconf unlink vsnprintf write"
     ).split()
 )
 _LOADER = frozenset({"dl_iterate_phdr", "dlclose", "dlerror", "dlopen", "dlsym"})

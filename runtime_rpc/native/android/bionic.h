@@ -16,7 +16,7 @@ typedef int pid_t;
 /* errno.h */
 int *__errno(void);
 #define errno (*__errno())
-enum { EINTR = 4, ENAMETOOLONG = 36 };
+enum { EINTR = 4, EISDIR = 21, EINVAL = 22, ENAMETOOLONG = 36, ELOOP = 40 };
 
 /* string.h */
 void *memcpy(void *, const void *, size_t);
@@ -24,6 +24,7 @@ void *memmove(void *, const void *, size_t);
 void *memset(void *, int, size_t);
 int memcmp(const void *, const void *, size_t);
 char *strchr(const char *, int);
+char *strrchr(const char *, int);
 int strcmp(const char *, const char *);
 size_t strcspn(const char *, const char *);
 char *strerror(int);
@@ -60,6 +61,7 @@ int fsync(int);
 int ftruncate(int, off_t);
 pid_t getpid(void);
 ssize_t read(int, void *, size_t);
+ssize_t readlink(const char *, char *, size_t);
 long syscall(long, ...);
 long sysconf(int);
 int unlink(const char *);

@@ -1,16 +1,11 @@
 /* The same trainer gives the same bytes as Python's. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "checkpoint.h"
+#include "new_file.h"
 #include "text.h"
 
 void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]) {
@@ -140,49 +135,13 @@ static void put_header(odtc_text *head, const odtc_trainer *t, const odtc_tensor
     }
 }
 
-static int write_all(int file, const void *data, size_t bytes) {
-  for (const char *at = data; bytes;) {
-    ssize_t written = write(file, at, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return -1;
-    at += written, bytes -= (size_t)written;
-  }
-  return 0;
-}
-
-/* Opens a file for this thread alone, and empty: what a process left of it that was killed while it wrote
-   is written over. Whoever waited for another's may have a file that has got another name meanwhile. */
-static int open_alone(const char *path) {
-  for (;;) {
-    struct stat held, found;
-    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file < 0) return -1;
-    while (flock(file, LOCK_EX))
-      if (errno != EINTR) return close(file), -1;
-    if (fstat(file, &held)) return close(file), -1;
-    if (!stat(path, &found) && found.st_ino == held.st_ino && found.st_dev == held.st_dev)
-      return ftruncate(file, 0) ? (close(file), -1) : file;
-    close(file);
-  }
-}
-
-/* Beside its path at first: a file that is there stays until the new one is whole. */
 static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *head,
                             const odtc_tensor **tensors) {
-  char beside[1024];
-  int length = snprintf(beside, sizeof beside, "%s.odtc-part", path);
-  if (length < 0 || (size_t)length >= sizeof beside)
-    return odtc_fail(&t->problem, ODTC_USAGE, "the path of the checkpoint is too long");
-  int file = open_alone(beside);
-  int failed = file < 0 || write_all(file, head->at, head->used);
-  for (; !failed && *tensors; ++tensors) failed = write_all(file, (*tensors)->data, (*tensors)->bytes);
-  failed = failed || fsync(file) || rename(beside, path);
-  int error = errno;
-  if (file >= 0 && failed) unlink(beside);
-  if (file >= 0) close(file);
-  return failed ? odtc_fail(&t->problem, ODTC_NO_FILE, "%.300s cannot be written: %s", path,
-                            strerror(error))
-                : ODTC_OK;
+  odtc_new_file file;
+  odtc_begin_file(&file, path);
+  odtc_add_to_file(&file, head->at, head->used);
+  for (; *tensors; ++tensors) odtc_add_to_file(&file, (*tensors)->data, (*tensors)->bytes);
+  return odtc_end_file(&file, path, &t->problem);
 }
 
 static odtc_code no_memory(odtc_trainer *t, const char *what) {
