@@ -9,6 +9,7 @@ import pytest
 import odtc
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Code, NativeError
+from tests.mounts import mounted
 from tests.native.parity import TARGET, native_trainer
 from tests.numeric.mlp import mlp_artifact
 
@@ -52,3 +53,12 @@ def test_what_is_no_file_is_not_replaced(native: NativeTrainer, tmp_path: Path) 
         assert caught.value.code is Code.NO_FILE
     assert pipe.is_fifo()
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_full_disk(native: NativeTrainer, tmp_path: Path) -> None:
+    with mounted(tmp_path, "size=8k") as folder:
+        (folder / "filler").write_bytes(bytes(8 << 10))
+        with pytest.raises(NativeError, match="/checkpoint cannot be written: No space") as caught:
+            native.save_checkpoint(folder / "checkpoint")
+        assert caught.value.code is Code.NO_ROOM
+        assert [each.name for each in folder.iterdir()] == ["filler"]

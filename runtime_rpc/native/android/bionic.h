@@ -16,7 +16,8 @@ typedef int pid_t;
 /* errno.h */
 int *__errno(void);
 #define errno (*__errno())
-enum { EINTR = 4, EISDIR = 21, EINVAL = 22, ENAMETOOLONG = 36, ELOOP = 40 };
+enum { EINTR = 4, EISDIR = 21, EINVAL = 22, ENOSPC = 28, ENAMETOOLONG = 36 };
+enum { ELOOP = 40, EDQUOT = 122 };
 
 /* string.h */
 void *memcpy(void *, const void *, size_t);

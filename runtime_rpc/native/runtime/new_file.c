@@ -83,7 +83,8 @@ odtc_code odtc_end_file(odtc_new_file *f, const char *path, odtc_problem *proble
   if (!f->error && (fsync(f->file) || rename(f->beside, f->path))) f->error = errno;
   if (f->file >= 0 && f->error) unlink(f->beside);
   if (f->file >= 0) close(f->file);
-  return f->error ? odtc_fail(problem, ODTC_NO_FILE, "%.300s cannot be written: %s", path,
-                              strerror(f->error))
-                  : ODTC_OK;
+  if (!f->error) return ODTC_OK;
+  int is_full = f->error == ENOSPC || f->error == EDQUOT;
+  return odtc_fail(problem, is_full ? ODTC_NO_ROOM : ODTC_NO_FILE, "%.300s cannot be written: %s", path,
+                   strerror(f->error));
 }
