@@ -136,6 +136,11 @@ DAMAGE = {
     ),
     "a short file": (edited(lambda d: d[:-100]), Code.DAMAGED, "does not fit its place"),
     "nothing": (edited(lambda d: b""), Code.DAMAGED, "is empty"),
+    "another kind of file": (
+        edited(lambda d: b"P5 28 28 255 " + bytes(784)),
+        Code.DAMAGED,
+        "checkpoint: the header of the tensors cannot be read",
+    ),
     "no file": (lambda path: path.unlink(), Code.NO_FILE, "cannot be read"),
     "other tensors": (
         lambda path: shutil.copy(path.parent / "a" / "parameters.safetensors", path) and None,
@@ -157,6 +162,7 @@ def test_what_is_damaged_changes_nothing(name: str, artifact: Artifact, tmp_path
         with pytest.raises(NativeError, match=text) as caught:
             native.load_checkpoint(path)
         assert caught.value.code is code
+        assert str(caught.value).startswith(str(path))
         assert native.steps == 4
         assert before == {key: tensor.tobytes() for key, tensor in native.tensors.items()}
 

@@ -1,6 +1,5 @@
 """Errors of the native runtime: each code and its text, and that nothing is lost."""
 
-import ctypes as c
 import os
 import platform
 import re
@@ -24,7 +23,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.build import FOLDER
-from odtc.runtime_rpc.native.interface import Code, NativeError, Options, Tensor, loaded_runtime
+from odtc.runtime_rpc.native.interface import Code, NativeError
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
 from tests.numeric.forms.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
 from tests.numeric.mlp import batches, mlp_artifact
@@ -126,29 +125,7 @@ def test_files(name: str, members: Path, tmp_path: Path) -> None:
     with pytest.raises(NativeError, match=text) as caught:
         NativeTrainer(folder, 1)
     assert caught.value.code is code
-
-
-def test_a_trainer_that_was_not_opened_does_nothing() -> None:
-    library, handle, number, tensor = loaded_runtime(), c.c_void_p(), c.c_double(), Tensor()
-    options = Options(b"nowhere", b"nowhere", b"nowhere", None, 0)
-    assert library.odtc_open(c.byref(options), c.byref(handle)) == Code.NO_FILE
-    assert library.odtc_message(handle).startswith(b"nowhere cannot be read")
-    refusals = [
-        library.odtc_step(handle, 0.1, c.byref(number)),
-        library.odtc_evaluate(handle, None, 0, c.byref(tensor)),
-        library.odtc_set_budget(handle, 1),
-        library.odtc_set_threads(handle, 1),
-        library.odtc_save(handle, b"nowhere"),
-        library.odtc_load(handle, b"nowhere"),
-    ]
-    assert refusals == [Code.USAGE] * len(refusals)
-    assert library.odtc_message(handle) == b"the trainer was not opened"
-    assert not library.odtc_tensor_at(handle, 0)
-    assert (library.odtc_steps(handle), library.odtc_arena_bytes(handle)) == (0, 0)
-    assert library.odtc_fact(handle, b"odtc") is None
-    library.odtc_cancel(handle, 0)
-    library.odtc_close(handle)
-    library.odtc_close(None)
+    assert str(folder) in str(caught.value)
 
 
 def test_labels_and_rates_are_checked_before_anything_changes(

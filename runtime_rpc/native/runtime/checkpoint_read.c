@@ -185,6 +185,7 @@ odtc_code odtc_load(odtc_trainer *t, const char *path) {
   odtc_pages file = {NULL, 0};
   if (odtc_check_open(t) || odtc_map_file(path, &file, &t->problem)) return t->problem.code;
   odtc_code code = load(t, file, 1);
+  if (code) odtc_name_file(&t->problem, path);
   odtc_unmap(&file);
   return code;
 }

@@ -188,6 +188,7 @@ odtc_code odtc_fill(odtc_trainer *t, const odtc_options *options) {
                                     .shape = p->dims + a->dims, .bytes = a->bytes};
   }
   odtc_code code = place_and_fill(t, options, &f);
+  if (code) odtc_name_file(&t->problem, options->weights);
   free(f.found);
   return code;
 }

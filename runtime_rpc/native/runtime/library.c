@@ -49,7 +49,7 @@ static odtc_code load(const char *name, odtc_library *library, odtc_problem *pro
 static odtc_code load_file(const char *path, const uint8_t digest[ODTC_SHA256_BYTES],
                            odtc_library *library, odtc_problem *problem) {
   char beside[1024];
-  if (check_file(path, digest, problem)) return problem->code;
+  if (check_file(path, digest, problem)) return odtc_name_file(problem, path);
   /* A name without a folder would be looked for among the system's libraries. */
   int length = snprintf(beside, sizeof beside, "%s%s", strchr(path, '/') ? "" : "./", path);
   if (length < 0 || (size_t)length >= sizeof beside)

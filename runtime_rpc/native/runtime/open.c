@@ -15,7 +15,8 @@ static odtc_code read_program(odtc_trainer *t, const char *path, uint8_t *digest
   if ((t->file = odtc_allocate(file.bytes))) {
     memcpy(t->file, file.at, file.bytes);
     odtc_sha256(t->file, file.bytes, digest);
-    code = odtc_program_read(t->file, file.bytes, &t->program, &t->problem);
+    if ((code = odtc_program_read(t->file, file.bytes, &t->program, &t->problem)))
+      odtc_name_file(&t->problem, path);
   } else {
     code = odtc_fail(&t->problem, ODTC_NO_MEMORY,
                      "there is no memory for a program of %zu bytes", file.bytes);

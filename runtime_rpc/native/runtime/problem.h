@@ -13,4 +13,7 @@ typedef struct {
 odtc_code odtc_fail(odtc_problem *problem, odtc_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Puts the path of a file before what is wrong with its content, unless it is there; leaves other problems. */
+odtc_code odtc_name_file(odtc_problem *problem, const char *path);
+
 #endif
