@@ -183,7 +183,7 @@ static odtc_code load(odtc_trainer *t, odtc_pages file, int is_mapped) {
 
 odtc_code odtc_load(odtc_trainer *t, const char *path) {
   odtc_pages file = {NULL, 0};
-  if (odtc_check_open(t) || odtc_map_file(path, &file, &t->problem)) return t->problem.code;
+  if (odtc_check_open(t) || odtc_check_given(t, path, "a path") || odtc_map_file(path, &file, &t->problem)) return t->problem.code;
   odtc_code code = load(t, file, 1);
   if (code) odtc_name_file(&t->problem, path);
   odtc_unmap(&file);
@@ -193,5 +193,6 @@ odtc_code odtc_load(odtc_trainer *t, const char *path) {
 odtc_code odtc_load_bytes(odtc_trainer *t, const void *bytes, size_t count) {
   /* Nothing is written to it. */
   odtc_pages file = {(uint8_t *)(uintptr_t)bytes, count};
-  return odtc_check_open(t) ? t->problem.code : load(t, file, 0);
+  if (odtc_check_open(t) || (count && odtc_check_given(t, bytes, "a checkpoint"))) return t->problem.code;
+  return load(t, file, 0);
 }

@@ -151,7 +151,7 @@ static odtc_code no_memory(odtc_trainer *t, const char *what) {
 /* Makes the header of a checkpoint for a path, and lists its tensors. */
 static odtc_code prepare(odtc_trainer *t, const char *path, odtc_text *head,
                          const odtc_tensor ***tensors) {
-  if (odtc_check_open(t)) return t->problem.code;
+  if (odtc_check_open(t) || odtc_check_given(t, path, "a path")) return t->problem.code;
   if (t->torn)
     return odtc_fail(&t->problem, ODTC_TORN, "the weights are torn, and no checkpoint is written");
   if (check_finite(t, path)) return t->problem.code;
@@ -173,6 +173,9 @@ odtc_code odtc_save(odtc_trainer *t, const char *path) {
 odtc_code odtc_save_bytes(odtc_trainer *t, void **bytes, size_t *count) {
   odtc_text head = {0};
   const odtc_tensor **tensors = NULL;
+  if (odtc_check_given(t, bytes, "a place for the bytes") ||
+      odtc_check_given(t, count, "a place for their number"))
+    return t->problem.code;
   *bytes = NULL, *count = 0;
   odtc_code code = prepare(t, "the checkpoint", &head, &tensors);
   if (!code) {

@@ -41,7 +41,9 @@ odtc_code odtc_start_clock(odtc_trainer *t) {
 }
 
 odtc_code odtc_stop_clock(odtc_trainer *t, const odtc_timed_call **calls, size_t *count) {
-  if (odtc_check_open(t)) return t->problem.code;
+  if (odtc_check_open(t) || odtc_check_given(t, calls, "a place for the calls") ||
+      odtc_check_given(t, count, "a place for their number"))
+    return t->problem.code;
   t->clock.is_on = 0;
   *calls = t->clock.calls;
   *count = t->clock.count;

@@ -158,6 +158,7 @@ uint32_t odtc_samples_of_step(const odtc_trainer *t) {
 
 odtc_code odtc_evaluate_samples(odtc_trainer *t, const char *output, int averages, uint32_t samples,
                                 odtc_tensor *result) {
+  if (odtc_check_given(t, result, "a tensor for the result")) return t->problem.code;
   const odtc_function *of = ready_evaluation(t, output);
   if (!of || check_samples(t, of, samples)) return t->problem.code;
   return evaluate(t, of, averages, samples, result);
@@ -168,6 +169,7 @@ odtc_code odtc_evaluate(odtc_trainer *t, const char *output, int averages, odtc_
 }
 
 odtc_code odtc_evaluate_part(odtc_trainer *t, const char *output, int averages, odtc_tensor *result) {
+  if (odtc_check_given(t, result, "a tensor for the result")) return t->problem.code;
   const odtc_function *of = ready_evaluation(t, output);
   if (!of || odtc_check_fed(t, ODTC_INPUT, 0)) return t->problem.code;
   return evaluate(t, of, averages, 0, result);

@@ -20,7 +20,8 @@
    Class numbers are int32_t, where PyTorch has them as int64: odtc_tensor says by code, bits and bytes what each
    tensor takes, and so does `odtc inspect`.
 
-   Functions return ODTC_OK or what went wrong, and odtc_message() then says it in words. One thread
+   Functions return ODTC_OK or what went wrong, and odtc_message() then says it in words; NULL for what
+   one needs is ODTC_USAGE, but a trainer is never NULL. One thread
    at a time may use a trainer; several trainers share nothing. docs/native_runtime.md has more. */
 #ifndef ODTC_H
 #define ODTC_H
@@ -118,7 +119,7 @@ ODTC_API void odtc_close(odtc_trainer *trainer);
 /* What went wrong in the last call that did not return ODTC_OK. */
 ODTC_API const char *odtc_message(const odtc_trainer *trainer);
 
-/* The tensors of the step, in its order; NULL after the last one, and for an unknown name. */
+/* The tensors of the step, in its order; NULL after the last one, and for an unknown name or none. */
 ODTC_API const odtc_tensor *odtc_tensor_at(const odtc_trainer *trainer, size_t number);
 ODTC_API const odtc_tensor *odtc_find(const odtc_trainer *trainer, const char *name);
 

@@ -106,6 +106,7 @@ static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
 }
 
 odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer) {
+  if (!trainer) return ODTC_USAGE;
   odtc_trainer *t = *trainer = calloc(1, sizeof *t);
   if (!t) return ODTC_NO_MEMORY;
   t->process = (int)getpid();
@@ -116,6 +117,10 @@ odtc_code odtc_open(const odtc_options *options, odtc_trainer **trainer) {
 
 odtc_code odtc_check_open(odtc_trainer *t) {
   return t->is_open ? ODTC_OK : odtc_fail(&t->problem, ODTC_USAGE, "the trainer was not opened");
+}
+
+odtc_code odtc_check_given(odtc_trainer *t, const void *given, const char *what) {
+  return given ? ODTC_OK : odtc_fail(&t->problem, ODTC_USAGE, "%s is needed, and was NULL", what);
 }
 
 odtc_code odtc_check_threads(odtc_trainer *t) {
@@ -165,7 +170,7 @@ const odtc_tensor *odtc_tensor_at(const odtc_trainer *t, size_t number) {
 }
 
 const odtc_tensor *odtc_find(const odtc_trainer *t, const char *name) {
-  for (size_t n = 0; t->is_open && n < t->program.argument_count; ++n)
+  for (size_t n = 0; name && t->is_open && n < t->program.argument_count; ++n)
     if (!strcmp(t->arguments[n].name, name)) return t->arguments + n;
   return NULL;
 }
@@ -190,6 +195,7 @@ uint64_t odtc_held_bytes(const odtc_trainer *t) { return t->arena.bytes; }
 uint64_t odtc_arena_bytes(const odtc_trainer *t) { return t->is_open ? t->plan->arena_bytes : 0; }
 
 const char *odtc_fact(const odtc_trainer *t, const char *name) {
+  if (!name) return NULL;
   const char *of_set = odtc_fact_of(&t->program, name, t->set);
   return of_set ? of_set : odtc_fact_of(&t->program, name, 0);
 }

@@ -41,6 +41,8 @@ enum { ODTC_CANCEL_STEP = 1, ODTC_CANCEL_NOW = 2 };
 
 /* Whether everything below is there. */
 odtc_code odtc_check_open(odtc_trainer *trainer);
+/* Whether what a function was given is not NULL. */
+odtc_code odtc_check_given(odtc_trainer *trainer, const void *given, const char *what);
 /* Whether its threads are, too: a fork has none, and would wait for them without an end. */
 odtc_code odtc_check_threads(odtc_trainer *trainer);
 
