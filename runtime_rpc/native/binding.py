@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from odtc.core.ir.marked_loss import marked
 from odtc.runtime_rpc.native.interface import (
     DTYPES,
     ROLES,
@@ -131,7 +132,8 @@ class NativeTrainer:
         code, loss = self._step(lr)
         if code != Code.NOT_FINITE:
             self._check(code)
-        return loss
+        # The runtime has taken the mark off.
+        return marked(loss) if code and math.isfinite(loss) else loss
 
     def _step(self, lr: float) -> tuple[int, float]:
         loss = c.c_double()

@@ -20,6 +20,7 @@ from benchmarks.models.digits import digits_model
 from odtc.artifact import Artifact
 from odtc.backends.cpus import _TOLD_BY_ARM, _TOLD_BY_X86, lacking_features
 from odtc.backends.targets import parse_target
+from odtc.core.ir.marked_loss import loss_inside
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.build import FOLDER
@@ -212,6 +213,21 @@ def test_a_loss_that_is_not_finite_names_what_was_fed(artifact: Artifact, tmp_pa
             native.step(0.1)
         assert caught.value.code is Code.NOT_FINITE
         assert native.steps == 2
+
+
+def test_the_loss_of_an_update_that_overflows_is_told(artifact: Artifact, tmp_path: Path) -> None:
+    usual, overflows, judged = (native_trainer(artifact, tmp_path / name) for name in "abc")
+    for each in (usual, overflows, judged):
+        feed(each, artifact.manifest, *batches(1)[0])
+    for each in (overflows, judged):
+        each.tensors["state", "momentum/fc1.bias"][...] = np.inf
+    wanted = usual.step(0.1)
+    code, loss = overflows._step(0.1)
+    assert (code, loss) == (Code.NOT_FINITE, pytest.approx(wanted, rel=1e-4))
+    said = overflows._library.odtc_message(overflows._handle).decode()
+    assert f"(loss {loss:.3g}, learning rate 0.1)" in said
+    # The trainer in Python judges by the mark.
+    assert loss_inside(judged.step_at_any_loss(0.1)) == loss
 
 
 def test_a_step_that_was_cancelled_was_not_taken(artifact: Artifact, tmp_path: Path) -> None:

@@ -44,25 +44,26 @@ static const odtc_tensor *find_first(const odtc_trainer *t, unsigned roles, size
   return NULL;
 }
 
-odtc_code odtc_check_finite(odtc_trainer *t, double loss, float rate) {
+odtc_code odtc_check_finite(odtc_trainer *t, double *told, float rate) {
   static const unsigned FED = 1u << ODTC_INPUT | 1u << ODTC_LABEL;
   static const unsigned KEPT =
       1u << ODTC_PARAMETER | 1u << ODTC_STATISTIC | 1u << ODTC_STATE | 1u << ODTC_AVERAGE;
-  float inside = (float)loss, such = 0;
+  const double loss = *told;
+  float inside, such = 0;
   size_t wrong = 0;
   if (isfinite(loss)) return ODTC_OK;
-  if (!is_marked(loss, &inside)) {
-    inside = (float)loss;
-    if (may_skip(t)) return ODTC_OK;
-  }
+  if (is_marked(loss, &inside))
+    *told = (double)inside;
+  else if (may_skip(t))
+    return ODTC_OK;
   const odtc_tensor *first = find_first(t, FED, &wrong, &such);
   if (!first) first = find_first(t, KEPT, &wrong, &such);
   if (!first)
     return odtc_fail(&t->problem, ODTC_NOT_FINITE, "the loss is %g at step %lld (learning rate %g)",
-                     loss, (long long)t->steps, (double)rate);
+                     *told, (long long)t->steps, (double)rate);
   return odtc_fail(&t->problem, ODTC_NOT_FINITE,
                    "%zu of %zu elements of %.100s are %s at step %lld (loss %.3g, learning rate %g)",
                    wrong, first->bytes / sizeof(float), first->name,
                    isnan(such) ? "nan" : such < 0 ? "-inf" : "inf", (long long)t->steps,
-                   (double)inside, (double)rate);
+                   *told, (double)rate);
 }

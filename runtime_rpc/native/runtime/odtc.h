@@ -124,7 +124,9 @@ ODTC_API const odtc_tensor *odtc_tensor_at(const odtc_trainer *trainer, size_t n
 ODTC_API const odtc_tensor *odtc_find(const odtc_trainer *trainer, const char *name);
 
 /* Takes a step with what lies in the inputs and labels, which it leaves there. `loss` is the mean loss of the batch before
-   the update; NULL if it is not wanted. It may be infinite or NaN where the step leaves out such updates by itself. */
+   the update; NULL if it is not wanted. It may be infinite or NaN where the step leaves out such updates by itself.
+   With ODTC_NOT_FINITE it is the one that the message has: where the loss was finite, and only the update was not,
+   to a part in 16,000. */
 ODTC_API odtc_code odtc_step(odtc_trainer *trainer, float learning_rate, double *loss);
 
 /* The number of steps that were taken, those of a checkpoint included. */

@@ -53,10 +53,11 @@ static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
     }
     sum += (double)result_of(t, t->plan);
   }
-  double mean = sum / parts;
-  if (loss) *loss = mean;
+  double mean = t->loss = sum / parts;
   ++t->steps;
-  return odtc_check_finite(t, mean, rate);
+  odtc_code code = odtc_check_finite(t, &mean, rate);
+  if (loss) *loss = mean;
+  return code;
 }
 
 odtc_code odtc_step(odtc_trainer *t, float rate, double *loss) {

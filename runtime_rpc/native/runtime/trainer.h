@@ -35,6 +35,7 @@ struct odtc_trainer {
   int torn, is_open;
   int process; /* that made it, and has its threads */
   int64_t steps;
+  double loss; /* of the last step, with the mark of one that wrote what is not finite */
 };
 
 enum { ODTC_CANCEL_STEP = 1, ODTC_CANCEL_NOW = 2 };
@@ -78,7 +79,7 @@ odtc_code odtc_need_arena(odtc_trainer *trainer, const odtc_function *function);
 /* Gives back what the plan does not need; what it needs more a step asks for. */
 odtc_code odtc_leave_arena(odtc_trainer *trainer);
 
-/* Whether a loss says that something is not finite that should be, and what. */
-odtc_code odtc_check_finite(odtc_trainer *trainer, double loss, float rate);
+/* Whether a loss says that something is not finite that should be, and what. A mark is taken off it. */
+odtc_code odtc_check_finite(odtc_trainer *trainer, double *loss, float rate);
 
 #endif
