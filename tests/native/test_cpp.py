@@ -9,6 +9,7 @@ import numpy as np
 import odtc
 from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
+from odtc.runtime_rpc.native.interface import Code
 from tests.native.parity import TARGET, tvm_trainer, unpacked
 from tests.native.sanitized import PROGRAMS
 from tests.needs import needs
@@ -30,9 +31,10 @@ def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
     program = tmp_path / "use"
     subprocess.run([*command, f"-Wl,-rpath,{tmp_path}", "-o", str(program)], check=True)
     label = artifact.manifest.labels[0].spec.name
-    done = subprocess.run(
-        [str(program), str(folder), str(STEPS), label], capture_output=True, text=True, check=True
-    )
+    weights = (folder / "parameters.safetensors").read_bytes()
+    (other := tmp_path / "other").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    command = [str(program), str(folder), str(STEPS), label, str(other)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     x = (np.arange(1, 8 * INPUTS + 1, dtype=np.float32) / 32 - 1).reshape(8, INPUTS)
     with tvm_trainer(artifact, threads=1) as trainer:
@@ -46,10 +48,11 @@ def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:
         steps, name, value = lines[STEPS].split()
         assert (int(steps), name) == (STEPS, "y")
         assert float.fromhex(value) == trainer.evaluate(x).reshape(-1)[0]
-    assert lines[STEPS + 2 : -1] == [
+    assert lines[STEPS + 2 : -2] == [
         *(f"1 {label} is int32, and {kind} was asked for" for kind in OTHERS),
         "1 x is float32, and float16 was asked for",
     ]
+    assert int(lines[-2]) == Code.DAMAGED
     assert lines[-1] == "2 nowhere/program.bin cannot be read: No such file or directory"
 
 

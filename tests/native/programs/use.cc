@@ -1,4 +1,5 @@
-// use FOLDER STEPS LABEL: steps through odtc.hpp; prints the losses, and what goes wrong with other types and folders.
+// use FOLDER STEPS LABEL OTHER: steps through odtc.hpp; prints the losses, and what goes wrong with other types, other
+// weights and another folder.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +58,15 @@ int main(int, char **words) {
   refused<float>(label);
   refused<bool>(label);
   refused<Half>(x);
+  odtc::Options others = options_of(folder);
+  others.weights = words[4];
+  try {
+    odtc::Trainer other(others);
+  } catch (const odtc::Error &error) {
+    std::printf("%d\n", error.code);
+  }
+  others.check_weights = false;
+  odtc::Trainer unchecked(others);
   try {
     odtc::Trainer other(options_of("nowhere"));
   } catch (const odtc::Error &error) {
