@@ -6,7 +6,8 @@ from dataclasses import replace
 import onnx
 
 from odtc.core.disk.files import atomic_write
-from odtc.core.errors import ModelError, UsageError
+from odtc.core.disk.outputs import check_outputs
+from odtc.core.errors import ModelError
 from odtc.core.onnx_model.weight_list import WeightList, read_weight_list, write_weight_list
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, TEXT, WHOLE, optional, whole_from
@@ -61,8 +62,7 @@ def replace_head(
         UnsupportedError: no classifier was found; `at` names where the head goes.
         OutputError: the file cannot be written.
     """
-    if os.path.realpath(model) == os.path.realpath(path):
-        raise UsageError("the new file would replace the model", where=str(path))
+    check_outputs([path], {"the model": [model]})
     changed = modern(load_model(model))
     listed, kinds = read_weight_list(changed), _kinds(changed)
     head = put_head(changed, classes, output=output, at=at, seed=seed)

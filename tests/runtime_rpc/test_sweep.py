@@ -63,9 +63,21 @@ def test_a_file_goes_on_behind_its_last_whole_row(tmp_path: Path) -> None:
     assert all(json.loads(line) for line in path.read_text().splitlines())
     with pytest.raises(UsageError, match="another sweep: steps"):
         row_file(path, identity | {"steps": 4})
-    path.write_text("a letter\n")
-    with pytest.raises(DataError, match="none of a sweep"):
-        row_file(path, identity)
+    for other in ("a letter\n", "a letter", '{"comparison": {'):
+        path.write_text(other)
+        with pytest.raises(DataError, match="none of a sweep"):
+            row_file(path, identity)
+        assert path.read_text() == other
+
+
+@pytest.mark.parametrize("length", [0, 5, 20])
+def test_a_file_whose_first_line_was_cut_off_begins_anew(tmp_path: Path, length: int) -> None:
+    path, identity = tmp_path / "rows", {"device": None, "steps": 3}
+    row_file(path, identity)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:length])
+    assert row_file(path, identity).rows == []
+    assert path.read_bytes() == whole
 
 
 def test_results_join_rounds() -> None:

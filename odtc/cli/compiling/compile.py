@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from odtc.backends.targets import parse_target
 from odtc.cli.compiling.ir_options import add_ir_option, printed_after
-from odtc.cli.compiling.step_options import add_step_options, check_is_not_model, step_options
+from odtc.cli.compiling.step_options import add_step_options, check_is_not_read, step_options
 from odtc.cli.console import emit, emit_json, readable_bytes, say
 from odtc.cli.model.inspect import counts, describe
 from odtc.cli.options import add_json_option, output_file
@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     """Compiles, and prints the path of the artifact."""
     options = step_options(args)
     output = args.output or Path(f"{Path(args.model).stem}.odtc")
-    check_is_not_model(output, args.model, "give the artifact a name of its own: -o MODEL.odtc")
+    hint = "give the artifact a name of its own: -o MODEL.odtc"
+    check_is_not_read(output, args.model, options, hint)
     check_writable(output)
     with printed_after(args.print_ir_after) as progress:
         # Imported here, where a spinner turns.

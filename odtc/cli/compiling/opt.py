@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from odtc.backends.targets import parse_target
 from odtc.cli.compiling.ir_options import add_ir_option, printed_after
-from odtc.cli.compiling.step_options import add_step_options, check_is_not_model, step_options
+from odtc.cli.compiling.step_options import add_step_options, check_is_not_read, step_options
 from odtc.cli.console import emit, emit_json, stages
 from odtc.cli.options import output_file
 from odtc.core.disk.files import atomic_write, check_writable
@@ -62,10 +62,11 @@ def run(args: argparse.Namespace) -> int:
         OdtcError: the model, an option or a pass does not allow it.
     """
     _check(args)
-    if args.output:
-        check_is_not_model(args.output, args.model, "give the module a file of its own")
-        check_writable(args.output)
     options = step_options(args)
+    if args.output:
+        hint = "give the module a file of its own"
+        check_is_not_read(args.output, args.model, options, hint)
+        check_writable(args.output)
     with stages() as progress:
         progress("load the compiler")
         from odtc.driver.opt import PassChoice, described, opt_module, pipeline_options

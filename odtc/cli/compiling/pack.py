@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odtc.cli.console import aligned, emit, emit_json, stages
 from odtc.cli.options import add_json_option, at_least, output_file
 from odtc.core.disk.files import check_writable
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import BudgetError, ExitCode
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from odtc.passes.memory.packing.solve import solve
     from odtc.passes.memory.packing.validate import validate
 
+    check_outputs([args.output], {"the table of buffers": [args.table]})
     check_writable(args.output)
     buffers = read_buffers(args.table)
     problem = PackingProblem(buffers, args.capacity)

@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odtc.cli.compiling.step_options import add_step_options, step_options
+from odtc.cli.compiling.step_options import add_step_options, check_is_not_read, step_options
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
 from odtc.cli.model.inspect import picture
 from odtc.cli.options import add_json_option
@@ -44,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Plans, and prints a table."""
     options = step_options(args)
     if args.plot:
+        check_is_not_read(args.plot, args.model, options, "give the picture a name of its own")
         check_writable(args.plot)
     with stages() as progress:
         progress("load the compiler")

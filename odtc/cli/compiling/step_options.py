@@ -5,7 +5,6 @@ once for each form. An option that is not given has the table's default.
 """
 
 import argparse
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from odtc.cli.compiling.update_options import add_update_options, read_update
 from odtc.cli.options import MANY, at_least, parse_axis, parse_setting, parse_shape
 from odtc.core.disk.file_kinds import mistaken
+from odtc.core.disk.outputs import check_outputs, is_same_file
 from odtc.core.errors import UsageError
 from odtc.driver.options.option import Flag, Form, options_of
 from odtc.driver.options.step_options import StepOptions
@@ -90,16 +90,19 @@ def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = Tru
     add_update_options(parser)
 
 
-def check_is_not_model(output: Path, model: str, hint: str) -> None:
-    """Checks that what is written does not replace the model.
+def check_is_not_read(output: Path, model: str, options: StepOptions, hint: str) -> None:
+    """Checks that what is written replaces neither the model nor a file that an option names.
 
     Raises:
         UsageError: it would.
     """
-    if os.path.realpath(output) == os.path.realpath(model):
-        raise mistaken(model, "ONNX model", UsageError) or UsageError(
-            "the output would replace the model", where=str(output), hint=hint
-        )
+    # Imported here, for a quick `--help`.
+    from odtc.step_cache.key import named_files
+
+    if is_same_file(output, model) and (error := mistaken(model, "ONNX model", UsageError)):
+        raise error
+    inputs = {"the model": [model], "a file that an option names": named_files(options)}
+    check_outputs([output], inputs, hint)
 
 
 def step_options(args: argparse.Namespace) -> StepOptions:

@@ -16,6 +16,7 @@ from odtc.cli.measuring.compare import (
 )
 from odtc.cli.options import add_json_option, output_file
 from odtc.core.disk.left_behind import temporary_folder
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import UsageError
 from odtc.core.process.missing_packages import require_packages
 
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     args.memory_limit = args.memory_limit or suite.memory_limit
     terms = terms_of(args, args.batch or list(suite.batches))
     output = args.output or Path(f"{suite.path.stem}.jsonl")
+    check_outputs([output], {"the suite": [suite.path]})
     require_packages("tvm", "psutil")
     file = row_file(output, _identity(args, suite, terms))
     with stages() as progress:

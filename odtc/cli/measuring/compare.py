@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
 from odtc.core.disk.files import not_a_file
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, ParityError, UsageError
 from odtc.core.options.byte_sizes import parse_bytes
 from odtc.core.process.missing_packages import require_packages
@@ -170,6 +171,7 @@ def run(args: argparse.Namespace) -> int:
     from odtc.comparison.row import row_file
 
     output = args.output or Path(f"{Path(args.model).stem}.jsonl")
+    check_outputs([output], {"what is compared": (args.model, args.data)})
     case, terms = _case(args), terms_of(args, args.batch)
     require_packages("tvm", "psutil")
     with stages() as progress:

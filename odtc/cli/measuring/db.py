@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import aligned, emit, emit_json, say
 from odtc.cli.options import add_json_option, output_file
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.version import VERSION
 
@@ -115,7 +116,8 @@ def _merge(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     from odtc.autoschedule.tuning.database import pruned, replace
 
-    _, records = _read(args)
+    path, records = _read(args)
+    check_outputs([args.output], {"the database": [path]}, "`odtc db prune` takes trials out of it")
     kept = [r for r in pruned(records, VERSION, version("apache-tvm")) if r.is_better]
     replace(args.output, kept)
     say(f"{args.output}: {len(kept)} records")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
 from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least, output_file
 from odtc.core.disk.files import check_writable
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode
 from odtc.core.options.cores import parse_cores
 
@@ -77,7 +78,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Profiles, and prints tables or one object."""
-    for path in filter(None, (args.trace, args.html)):
+    outputs = (args.trace, args.html)
+    check_outputs(outputs, {"what the run reads": (args.artifact, args.data)})
+    for path in filter(None, outputs):
         check_writable(path)
     # Imported here: samples bring numpy.
     from odtc.artifact import load

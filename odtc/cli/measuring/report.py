@@ -6,6 +6,7 @@ from pathlib import Path
 from odtc.cli.console import emit, say
 from odtc.cli.options import output_file
 from odtc.core.disk.files import atomic_write, check_writable
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode
 
 _MARKDOWN = ".md"
@@ -37,6 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the page, and prints tables."""
+    check_outputs([args.output], {"what is reported": args.results})
     check_writable(args.output)
     from odtc.cli.measuring.compare_tables import summary, table
     from odtc.report.markdown import markdown

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.measuring.sweep_tables import tables
 from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, OdtcError, UsageError
 from odtc.core.options.cores import parse_cores
 from odtc.runtime_rpc.server.measure.frequency import LEVELS
@@ -93,6 +94,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measures what has no row yet, and prints tables or one object."""
     output = args.output or Path(f"{Path(args.inputs[0]).stem}.sweep.jsonl")
+    check_outputs([output], {"what is measured": args.inputs})
     with stages() as progress:
         progress("load the compiler")
         from odtc.runtime_rpc.connect import connect

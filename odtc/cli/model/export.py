@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from odtc.cli.console import aligned, emit, emit_json, say, stages
 from odtc.cli.options import MANY, add_json_option, output_file, parse_axis
 from odtc.core.disk.files import check_writable
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -84,11 +85,13 @@ def run(args: argparse.Namespace) -> int:
 
     require_torch()
     output = args.output or Path(f"{_stem(args.source)}.onnx")
+    _check_is_no_code(output, args.source)
     check_writable(output)
     with stages() as progress, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="from_torch: ")  # they are notes here
         progress("make the module")
         module, example = _made(args.source, dict(args.input))
+        _check_is_no_code(output, args.source)
         progress("export it, and compare")
         exported = from_torch(
             module,
@@ -128,6 +131,20 @@ def parse_input(text: str) -> tuple[str, "np.ndarray"]:
     if dtype.kind != "f":
         return name, np.zeros(shape, dtype)
     return name, np.asarray(np.random.default_rng(0).standard_normal(shape), dtype)
+
+
+def _check_is_no_code(output: Path, source: str) -> None:
+    """Checks that the new file replaces no Python: the file that is named, or one it imported.
+
+    Raises:
+        UsageError: it would.
+    """
+    loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    inputs = {
+        "the file of the module": [source.rpartition(":")[0]],
+        "a file of Python that is loaded": loaded,
+    }
+    check_outputs([output], inputs, "give the ONNX file a name of its own: -o MODEL.onnx")
 
 
 def _stem(source: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
 from odtc.core.disk.files import check_writable
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from odtc.cli.pictures.skyline import draw
 
     if args.plot:
+        check_outputs([args.plot], {"the artifact": [args.artifact]})
         check_writable(args.plot)
     artifact = load(args.artifact)
     manifest = artifact.manifest

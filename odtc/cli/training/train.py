@@ -1,7 +1,6 @@
 """`odtc train`: runs a training step over a data set, here or on a device."""
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from odtc.cli.training.trained_model import (
     rehearse_export,
 )
 from odtc.core.disk.files import check_writable
+from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -76,20 +76,10 @@ class _Asked:
         """
         self.keep.check()
         self.export.check()
-        inputs = filter(None, (self.artifact, self.course.data, self.eval_data))
-        read = {os.path.realpath(path) for path in inputs}
-        written: set[str] = set()
         outputs = (self.keep.checkpoint, self.export.export, self.export.export_adapters)
+        inputs = (self.artifact, self.course.data, self.eval_data)
+        check_outputs(outputs, {"what the run reads": inputs})
         for path in filter(None, outputs):
-            place = os.path.realpath(path)
-            if place in read or place in written:
-                kind = "what the run reads" if place in read else "another of its results"
-                raise UsageError(
-                    f"a file that is to be written would replace {kind}",
-                    where=str(path),
-                    hint="give it a name of its own",
-                )
-            written.add(place)
             check_writable(path)
 
     def check_manifest(self, manifest: "Manifest") -> None:

@@ -73,8 +73,11 @@ class RowFile(Generic[Row]):
             raise self._failed(error) from error
         # What was cut off while it was written is measured again.
         whole = text[: text.rfind("\n") + 1]
+        begins = f"{{{json.dumps(kind)}: "
         if whole:
             self._read(whole, identity)
+        elif not (text.startswith(begins) or begins.startswith(text)):
+            raise self._other()
         if whole != text or not whole:
             head = whole or f"{json.dumps({kind: identity})}\n"
             self._write(head, "w")
@@ -92,11 +95,7 @@ class RowFile(Generic[Row]):
         try:
             found, self.rows = parse_rows(text, self._kind, self._parse)
         except ValueError as error:
-            raise DataError(
-                f"the file is none of a {self._kind}",
-                where=str(self._path),
-                hint="name another one with --output",
-            ) from error
+            raise self._other() from error
         differing = [key for key in identity if found.get(key) != identity[key]]
         if differing:
             raise UsageError(
@@ -113,6 +112,13 @@ class RowFile(Generic[Row]):
                 os.fsync(file.fileno())
         except OSError as error:
             raise self._failed(error) from error
+
+    def _other(self) -> DataError:
+        return DataError(
+            f"the file is none of a {self._kind}",
+            where=str(self._path),
+            hint="name another one with --output",
+        )
 
     def _failed(self, error: OSError) -> OutputError:
         return OutputError(
