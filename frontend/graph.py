@@ -213,13 +213,17 @@ def copies_of(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
     return list(together.node)
 
 
+def read_inputs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """The inputs that something reads; all of them where that are none."""
+    read = graph.names_in_use()
+    return tuple(spec for spec in graph.inputs if spec.name in read) or graph.inputs
+
+
 def drop_unread_inputs(graph: Graph) -> None:
     """Leaves out inputs that nothing reads, unless there would be none left."""
-    read = {name for node in graph.nodes for name in names_read(node)} | {*graph.outputs}
-    kept = tuple(spec for spec in graph.inputs if spec.name in read)
-    if kept:
-        graph.bound |= {spec.name: None for spec in graph.inputs if spec not in kept}
-        graph.inputs = kept
+    kept = read_inputs(graph)
+    graph.bound |= {spec.name: None for spec in graph.inputs if spec not in kept}
+    graph.inputs = kept
 
 
 def samples_of(graph: Graph) -> int:

@@ -16,7 +16,7 @@ import tvm
 from odtc.core.artifact.manifest import Evaluation
 from odtc.core.artifact.memory_plan import Origin
 from odtc.core.errors import ModelError
-from odtc.core.specs import Argument, Role, TensorSpec, of_role
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec, free_name, of_role
 from odtc.frontend.backward.differentiate import Trained, differentiate, try_to_differentiate
 from odtc.frontend.backward.rebuild import results_of
 from odtc.frontend.evaluation import add_evaluations, add_smaller
@@ -110,7 +110,7 @@ def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
         output = TensorSpec(aim.output, shape, str(type_.dtype))
         label, argument = aim.loss.label(output, objective.samples_in(place)), None
         if label is not None:
-            spec = TensorSpec(objective.label_name(output.name), label.shape, label.dtype)
+            spec = TensorSpec(aim.label, label.shape, label.dtype)
             argument = Argument(Role.LABEL, spec, label.classes, place=label.place)
         losses.append(Trained(place, aim.loss, aim.weight, argument))
     return losses
@@ -121,31 +121,39 @@ def _arguments(
 ) -> tuple[Argument, ...]:
     weights = selection.arguments(graph)
     states = state_arguments(update, of_role(weights, Role.PARAMETER))
-    _require_own_names(weights, states)
     rows = indexed_rows(graph)
-    return (
+    fed = (
         *(_fed(graph, Role.INPUT, spec, rows.get(spec.name, 0)) for spec in graph.inputs),
         *(_fed(graph, Role.LABEL, spec) for spec in graph.labels),
         *(item.label for item in losses if item.label is not None),
-        Argument(Role.LEARNING_RATE, TensorSpec("lr", ())),
-        Argument(Role.STEP, TensorSpec("step", (), "int32")),
+    )
+    _require_own_names((*fed, *weights), states)
+    # The names of these two are nobody's business: they give way to those of the model.
+    taken = {item.spec.name for item in (*fed, *weights, *states)}
+    return (
+        *fed,
+        Argument(Role.LEARNING_RATE, TensorSpec(free_name("lr", taken), ())),
+        Argument(Role.STEP, TensorSpec(free_name("step", taken), (), "int32")),
         *weights,
         *states,
     )
 
 
-def _require_own_names(weights: Sequence[Argument], states: Sequence[Argument]) -> None:
-    """Checks that no weight is called as a state of another: a checkpoint holds both by name.
+def _require_own_names(tensors: Sequence[Argument], states: Sequence[Argument]) -> None:
+    """Checks that no tensor of the model is called as a state of a weight.
+
+    A checkpoint holds weights and states by name, and an app finds inputs among them so.
 
     Raises:
         ModelError: one is.
     """
     taken = {item.spec.name for item in states}
-    for item in weights:
+    for item in tensors:
         if item.spec.name in taken:
+            what = "weight" if item.role in WEIGHT_ROLES else item.role
             raise ModelError(
-                "the weight has the name under which the optimizer's state of another is kept",
-                where=f"weight {item.spec.name}",
+                f"the {what} has the name under which the optimizer's state of another is kept",
+                where=f"{what} {item.spec.name}",
                 hint="give it another name in the file, or train it with another optimizer",
             )
 

@@ -1,17 +1,20 @@
 """Joins losses to a graph: which tensors are trained, and which an evaluation gives."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.ir.place import Place
-from odtc.frontend.graph import Graph
+from odtc.core.specs import free_name
+from odtc.frontend.graph import Graph, read_inputs
 from odtc.frontend.losses.given import InModel, LossGraph
 from odtc.frontend.losses.loss import Loss
 from odtc.frontend.losses.merge import merge_loss
 from odtc.frontend.losses.scores import require_loss
 from odtc.frontend.losses.terms import Term
 from odtc.frontend.normalize.structure import without_closing
+
+_LABEL = "label"
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,13 @@ class Aim:
         output: its name in the ONNX model.
         loss: the loss.
         weight: factor of the loss in the sum.
+        label: the name of the label that it is compared with, if the loss takes one.
     """
 
     output: str
     loss: Loss
     weight: float
+    label: str = _LABEL
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,6 @@ class Objective:
     def samples_in(self, output: int) -> Place | None:
         """Where the samples lie in an output, by its number."""
         return self.places[output] if self.places else None
-
-    def label_name(self, output: str) -> str:
-        """How the label of an output is called: `label`, or like it where several are trained."""
-        return "label" if len(self.aims) == 1 else output
 
 
 def join_losses(graph: Graph, terms: Sequence[Term]) -> Objective:
@@ -76,7 +77,29 @@ def join_losses(graph: Graph, terms: Sequence[Term]) -> Objective:
         *kept[len(aims) :],
     ]
     graph.drop_unused()
-    return Objective(tuple(aims), tuple((name, kept.index(name)) for name in shown))
+    return Objective(_labelled(graph, aims), tuple((name, kept.index(name)) for name in shown))
+
+
+def _labelled(graph: Graph, aims: Sequence[Aim]) -> tuple[Aim, ...]:
+    """Names the labels: `label`, or like their outputs where several are trained.
+
+    What is fed is told apart by its name alone, so a label that is called like an input or a weight
+    gets another name, and a note says which.
+    """
+    fed = (*read_inputs(graph), *graph.labels)
+    taken = {spec.name for spec in fed} | graph.parameters.keys()
+    named = []
+    for aim in aims:
+        usual = _LABEL if len(aims) == 1 else aim.output
+        label = usual if usual not in taken else free_name(f"label_of_{aim.output}", taken)
+        if label != usual and not isinstance(aim.loss, InModel):
+            graph.notes.append(
+                f"the label of the output {aim.output!r} is called {label!r}: {usual!r} is the "
+                "name of another tensor"
+            )
+        taken.add(label)
+        named.append(replace(aim, label=label))
+    return tuple(named)
 
 
 def _aims(graph: Graph, terms: Sequence[Term]) -> tuple[list[Aim], list[str]]:

@@ -1,7 +1,7 @@
 """The shape and dtype of a tensor, the one description that all layers share."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -155,6 +155,15 @@ def batch_of(arguments: Sequence[Argument]) -> int:
     """Samples in the first argument that holds some; 1 where none does."""
     counts = [item.place.count(item.spec.shape) for item in arguments if item.place]
     return counts[0] if counts else 1
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or where it is taken the first of `NAME_2`, `NAME_3` and so on that is not."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
 
 
 def of_role(arguments: Sequence[Argument], *roles: Role) -> list[Argument]:

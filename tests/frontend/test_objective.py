@@ -139,3 +139,53 @@ def test_an_unknown_output_is_refused() -> None:
     with pytest.raises(UsageError, match="no output 'd'") as failure:
         joined(TWO_HEADS, {"a": "mse", "d": "mse"})
     assert failure.value.hint == "it has a, b, c"
+
+
+def heads_of(*outputs: str, x: str = "x", weight: str = "w") -> onnx.ModelProto:
+    """A model whose outputs are products of the input and a weight of these names."""
+    model = model_of([helper.make_node("MatMul", [x, weight], [name]) for name in outputs], outputs)
+    model.graph.input[0].name = x
+    model.graph.initializer[0].name = weight
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "losses", "labels"),
+    [
+        (heads_of("y"), "mse", ["label"]),
+        (heads_of("y", x="label"), "mse", ["label_of_y"]),
+        (heads_of("y", weight="label"), "mse", ["label_of_y"]),
+        (heads_of("y", x="label", weight="label_of_y"), "mse", ["label_of_y_2"]),
+        (heads_of("y", "z", x="label"), None, ["y", "z"]),
+    ],
+)
+def test_a_label_is_called_like_no_other_tensor(
+    model: onnx.ModelProto, losses: Losses | None, labels: list[str]
+) -> None:
+    every = {output.name: "mse" for output in model.graph.output}
+    graph, objective = joined(model, every if losses is None else losses)
+    assert [aim.label for aim in objective.aims] == labels
+    said = [note for note in graph.notes if "the label of the output" in note]
+    assert said == [
+        f"the label of the output 'y' is called {name!r}: 'label' is the name of another tensor"
+        for name in labels
+        if losses and name != "label"
+    ]
+
+
+def test_the_label_of_a_loss_in_the_model_is_no_note() -> None:
+    model = heads_of("y", x="label")
+    model.graph.node.append(helper.make_node("ReduceMean", ["y"], ["loss"], keepdims=0))
+    model.graph.output.append(helper.make_tensor_value_info("loss", TensorProto.FLOAT, ()))
+    graph, _ = joined(model, {"loss": "in-model"})
+    assert not any("label of" in note for note in graph.notes)
+
+
+def test_an_input_that_is_not_fed_leaves_the_label_its_name() -> None:
+    """A model with a loss of its own, of which only the scores are trained by another one."""
+    model = heads_of("y")
+    model.graph.input.append(helper.make_tensor_value_info("label", TensorProto.FLOAT, ("N", 5)))
+    model.graph.node.append(helper.make_node("Sub", ["y", "label"], ["apart"]))
+    model.graph.output.append(helper.make_tensor_value_info("apart", TensorProto.FLOAT, None))
+    _, objective = joined(model, "mse")
+    assert [aim.label for aim in objective.aims] == ["label"]

@@ -87,7 +87,9 @@ def _listed(names: Sequence[str]) -> str:
 def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
     """The same for arguments of a step that is not compiled; see `read_samples` for errors."""
     arrays, names = _read_arrays(path, inputs, labels)
-    keys = _keys(inputs, "x", arrays) | _keys(labels, "y", arrays)
+    of_inputs, of_labels = _keys(inputs, "x", arrays), _keys(labels, "y", arrays)
+    _check_apart(of_inputs, of_labels, str(path))
+    keys = of_inputs | of_labels
     missing = [
         name if key == name else f"{name} (or {key})"
         for name, key in keys.items()
@@ -119,6 +121,22 @@ def _keys(items: Sequence[Argument], short: str, arrays: Collection[str]) -> dic
     """The key of each argument's array: its name, or the short one where it is the only one."""
     names = [item.spec.name for item in items]
     return {name: short if name not in arrays and len(names) == 1 else name for name in names}
+
+
+def _check_apart(inputs: Mapping[str, str], labels: Mapping[str, str], where: str) -> None:
+    """Checks that no array would be both an input and a label.
+
+    Raises:
+        DataError: one would: an input that is called `y`, whose labels have no name of their own.
+    """
+    for name, key in labels.items():
+        fed = next((other for other, its in inputs.items() if its == key), None)
+        if fed is not None:
+            raise DataError(
+                f"the array {key} would be both the input {fed} and the label {name}",
+                where=where,
+                hint=f"give the label's array its own name, {name}",
+            )
 
 
 def _fitted(labels: np.ndarray, item: Argument, samples: int) -> np.ndarray:

@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from odtc.backends.built import Built
 from odtc.backends.targets import Target
 from odtc.core.artifact.layout_plan import read_layout_plan
 from odtc.core.artifact.manifest import Manifest, Sizes, StepPlan
-from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec
+from odtc.core.specs import STORAGE, WEIGHT_ROLES, Argument, Role, TensorSpec, free_name
 from odtc.core.version import VERSION
 from odtc.driver.fitting import BuiltPlans
 from odtc.frontend.losses.terms import terms_text
@@ -37,7 +38,7 @@ def manifest_of(name: str, digest: str, made: BuiltPlans) -> Manifest:
         update=update.options(),
         precision=source.options.precision,
         micro_batches=step.draft.micro_batches,
-        arguments=(*training.arguments, *_storage(built)),
+        arguments=(*training.arguments, *_storage(built, training.arguments)),
         plans=tuple(
             StepPlan(each.function, each.arena_bytes, time)
             for each, time in zip(built.steps, made.times, strict=True)
@@ -67,7 +68,8 @@ def _kernels(built: Built, target: Target) -> dict[str, int]:
     return {str(cpu.mcpu): built.objects.bytes_of(number) for number, cpu in cpus}
 
 
-def _storage(built: Built) -> tuple[Argument, ...]:
+def _storage(built: Built, others: Sequence[Argument]) -> tuple[Argument, ...]:
     """The argument in which tensors wait, where some do."""
-    size = built.stored_bytes
-    return (Argument(Role.STORAGE, TensorSpec(STORAGE, (size,), "uint8")),) if size else ()
+    size, taken = built.stored_bytes, {item.spec.name for item in others}
+    spec = TensorSpec(free_name(STORAGE, taken), (size,), "uint8")
+    return (Argument(Role.STORAGE, spec),) if size else ()
