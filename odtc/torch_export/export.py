@@ -46,6 +46,7 @@ from odtc.torch_export.weights import (
     check_norms,
     complete,
     initializer_names,
+    norm_notes,
     weight_list,
 )
 
@@ -144,6 +145,7 @@ def export(
             )
             stops = _called(lambda: stops_of(module, calls[0], weights), said[0])
             notes += mixing_notes(module, calls, expected)
+        notes += norm_notes(module)
         value, seen = trained[0]
         own = list(named_tensors(value, "output"))
         names = own if output_names is None else _given(output_names, own)

@@ -1,6 +1,6 @@
 """Checks an ONNX file's weights against a module's: the same names and values, none missing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -107,13 +107,7 @@ def check_norms(module: nn.Module) -> None:
     Raises:
         UnsupportedError: a batch normalisation averages over all batches.
     """
-    kind = nn.modules.batchnorm._BatchNorm
-    averaging = [
-        path
-        for path, part in module.named_modules()
-        if isinstance(part, kind) and part.training and part.momentum is None
-        if part.track_running_stats
-    ]
+    averaging = [path for path, part in _moving_norms(module) if part.momentum is None]
     if averaging:
         raise UnsupportedError(
             f"batch normalisations average over all batches (momentum=None), which ONNX cannot "
@@ -121,6 +115,25 @@ def check_norms(module: nn.Module) -> None:
             where="module",
             hint="give them a momentum, such as 0.1",
         )
+
+
+def norm_notes(module: nn.Module) -> list[str]:
+    """A note that running variances are not PyTorch's own, where training moves some."""
+    count = len(list(_moving_norms(module)))
+    if not count:
+        return []
+    return [
+        f"the running variances of batch normalisations ({count}) follow ONNX, which divides the "
+        "variance of a batch by its n values; PyTorch divides by n - 1"
+    ]
+
+
+def _moving_norms(module: nn.Module) -> Iterator[tuple[str, nn.modules.batchnorm._BatchNorm]]:
+    """Batch normalisations whose running statistics follow the batches, by path."""
+    kind = nn.modules.batchnorm._BatchNorm
+    for path, part in module.named_modules():
+        if isinstance(part, kind) and part.training and part.track_running_stats:
+            yield path, part
 
 
 def _is_parameter(tensor: Tensor) -> bool:
