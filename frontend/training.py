@@ -108,7 +108,7 @@ def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
         type_ = outputs[place].ty
         shape = tuple(int(size) for size in type_.shape)
         output = TensorSpec(aim.output, shape, str(type_.dtype))
-        label, argument = aim.loss.label(output, objective.samples_in(place)), None
+        label, argument = aim.loss.label(output, objective.labels_in(place)), None
         if label is not None:
             spec = TensorSpec(aim.label, label.shape, label.dtype)
             argument = Argument(Role.LABEL, spec, label.classes, place=label.place)

@@ -41,16 +41,25 @@ class Objective:
     Attributes:
         aims: the losses; the first of the graph's outputs are theirs, in this order.
         evaluated: name and place of each output that can be evaluated; the first is the usual one.
-        places: where the samples lie in the graph's outputs; None where nothing shows it.
+        places: where the samples lie in the graph's outputs, each computed alone; None where
+            nothing shows it.
+        declared: where the file says that they lie, which it says of samples that change one
+            another's outputs, too.
     """
 
     aims: tuple[Aim, ...]
     evaluated: tuple[tuple[str, int], ...]
     places: tuple[Place | None, ...] = ()
+    declared: tuple[Place | None, ...] = ()
 
     def samples_in(self, output: int) -> Place | None:
-        """Where the samples lie in an output, by its number."""
+        """Where the samples lie in an output, by its number, and each is computed alone."""
         return self.places[output] if self.places else None
+
+    def labels_in(self, output: int) -> Place | None:
+        """Where the samples lie in what an output is compared with: a label for each of its own."""
+        found = self.samples_in(output)
+        return self.declared[output] if found is None and self.declared else found
 
 
 def join_losses(graph: Graph, terms: Sequence[Term]) -> Objective:

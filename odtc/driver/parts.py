@@ -77,7 +77,9 @@ class Parts:
             part = draft_of(self.source, whole.batch, count)
             share_weights(whole.graph, part.graph)
             check_part(whole.graph, part.graph, part.selection)
-            part = replace(part, objective=replace(part.objective, places=whole.objective.places))
+            found = whole.objective
+            its = replace(part.objective, places=found.places, declared=found.declared)
+            part = replace(part, objective=its)
             part.graph.notes.extend(_notes(part))
             self._drafts[count] = part
         return self._drafts[count]

@@ -166,7 +166,7 @@ def test_running_variances_are_told_of_where_training_moves_them(tmp_path: Path)
         assert any("running variances" in note for note in exported.notes) == (name == "moves")
         if name == "moves":
             trainer = odtc.compile(exported, batch=4).trainer(threads=1)
-            trainer.step(x, torch.zeros(4, dtype=torch.int64), lr=0.0)
+            trainer.step(x.numpy(), np.zeros(4, np.int64), lr=0.0)
             module(x)
             first = trainer.state_dict()["1.running_var"] - 0.9
             assert part.running_var is not None

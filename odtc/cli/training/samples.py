@@ -251,8 +251,8 @@ def _check_whole(labels: Sequence[Argument], samples: int, batch: int, where: st
             f"nothing shows where the samples lie in {whole.spec}, so it is of one batch of "
             f"{batch}; the data holds {samples} samples",
             where=where,
-            hint="bring one batch, or compile with --batch-axis OUTPUT=AXIS for the output that it "
-            "is compared with",
+            hint="bring one batch; or compile with --batch-axis OUTPUT=0, of the output that it is "
+            "compared with, if the samples lie along axis 0 there",
         )
 
 

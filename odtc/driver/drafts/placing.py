@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
+from odtc.core.ir.place import Place
 from odtc.driver.drafts.draft import Draft
 from odtc.driver.drafts.source import Source
 from odtc.frontend.feeds import batch_symbol, feeds_of, hypotheses
@@ -112,8 +113,31 @@ def _is_blocked(sketch: Draft) -> bool:
 def _with_places(draft: Draft, found: Located) -> Draft:
     draft.graph.places |= found.labels
     draft.graph.notes += [*_said_of_inputs(draft), *_said_of_outputs(draft, found)]
-    objective = dataclasses.replace(draft.objective, places=found.outputs)
+    objective = dataclasses.replace(
+        draft.objective, places=found.outputs, declared=tuple(_declared(draft))
+    )
     return dataclasses.replace(draft, objective=objective)
+
+
+def _declared(draft: Draft) -> Iterator[Place | None]:
+    """Where the samples lie in each output with a loss by the batch's name, which the file gives.
+
+    That is enough for a label: it has an entry where its output has one. It is not for evaluations,
+    as the name says nothing of whether a sample's entry follows from that sample alone.
+    """
+    graph, source = draft.graph, draft.source
+    said = source.asked.batch_axes
+    symbol = batch_symbol(feeds_of(source.model), said)
+    values = {value.name: value.type.tensor_type.shape.dim for value in source.model.graph.output}
+    for number, name in enumerate(graph.outputs):
+        aim = draft.objective.aims[number].output if number < len(draft.objective.aims) else ""
+        dims = [dim.dim_param for dim in values.get(aim, ())]
+        shape = graph.shapes.get(name, ())
+        if not symbol or aim in said or dims.count(symbol) != 1 or len(dims) != len(shape):
+            yield None
+            continue
+        place = Place(dims.index(symbol))
+        yield place if place.count(shape) == draft.batch else None
 
 
 def _said_of_a_guess(draft: Draft) -> Iterator[str]:

@@ -167,6 +167,28 @@ def test_labels_lie_where_their_output_does(draft) -> None:
         KLDiv().label(TensorSpec("y", (5, 2, 3)), Place(1))
 
 
+@pytest.mark.parametrize(
+    ("shape", "options", "place"),
+    [
+        (["N", 3], {}, Place(0)),
+        ([None, 3], {}, None),
+        (["M", 3], {}, None),
+        (["N", "N"], {}, None),
+        (["N", 3], {"batch_axes": {"y": None}}, None),
+        # The batch is another one than the file means, whose name says nothing of it.
+        (["T", 3], {"batch_axes": {"x": 0}}, None),
+    ],
+)
+def test_the_file_says_by_a_name_where_the_samples_lie_in_labels(shape, options, place, draft):
+    """Of samples that change one another, for which no output is evaluated in parts."""
+    nodes = "m = ReduceMean <axes = [0]> (x) d = Sub (x, m) y = MatMul (d, w)"
+    model = model_of(nodes, {"x": ["N", 4]})
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, shape))
+    made = draft(model, batch=4, **options)
+    assert made.objective.places == (None,)
+    assert label_of(made).place == place
+
+
 def test_parts_of_a_batch_hold_the_samples_of_the_whole(draft, tmp_path) -> None:
     """Of a file of a fixed batch, whose samples lie along the second axis."""
     found = draft(model_of(CELL, {"x": [2, 4, 4], "h0": [1, 4, 3]}), batch_axes={"h0": 1, "x": 1})

@@ -14,6 +14,7 @@ import odtc
 from odtc.cli.main import main
 from odtc.cli.training.samples import batches, read_samples
 from odtc.core.errors import DataError, UsageError
+from odtc.core.ir.place import Place
 
 BATCH, STEPS, CLASSES = 4, 5, 3
 TEXT = """
@@ -120,8 +121,14 @@ def test_data_files_are_cut_where_the_samples_lie(
     assert said["accuracy"] == pytest.approx(right.mean())
 
 
-def test_an_output_whose_samples_are_not_known_is_evaluated_whole(tmp_path: Path) -> None:
-    text = TEXT.replace("Mul (a, gain)", "Sub (a, u) u0 = Identity (gain)")
+@pytest.mark.parametrize("size", ["N", "M"], ids=["named", "nameless"])
+def test_an_output_whose_samples_are_not_known_is_evaluated_whole(
+    tmp_path: Path, size: str
+) -> None:
+    """Its labels lie where the file gives its batch the name of the input's, else nowhere."""
+    text = TEXT.replace("[5, N, 3] y", f"[5, {size}, 3] y").replace(
+        "Mul (a, gain)", "Sub (a, u) u0 = Identity (gain)"
+    )
     text = text.replace("y = Sub", "u = ReduceMean <axes = [1]> (a) y = Sub")
     proto = onnx.parser.parse_model(text)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(W, "w"))
@@ -136,7 +143,13 @@ def test_an_output_whose_samples_are_not_known_is_evaluated_whole(tmp_path: Path
     with pytest.raises(DataError, match="nothing shows where the samples lie"):
         trainer.evaluate(fed(2 * BATCH))
     for samples in (BATCH, 2 * BATCH):
-        np.savez(tmp_path / f"{samples}.npz", **fed(samples), y=np.zeros((STEPS, BATCH, CLASSES)))
+        held = samples if size == "N" else BATCH
+        np.savez(tmp_path / f"{samples}.npz", **fed(samples), y=np.zeros((STEPS, held, CLASSES)))
+    if size == "N":
+        (label,) = artifact.manifest.labels
+        assert label.place == Place(1)
+        assert len(read_samples(tmp_path / f"{2 * BATCH}.npz", artifact.manifest)) == 2 * BATCH
+        return
     # As it stands in the file: in another order a label would be another sample's.
     one = read_samples(tmp_path / f"{BATCH}.npz", artifact.manifest)
     np.testing.assert_array_equal(next(batches(one, BATCH, 0, 0))[0]["x"], one.inputs["x"])
