@@ -164,3 +164,7 @@ def _report(error: BaseException, asked: StopRequest) -> int:
         label="internal error",
     )
     return ExitCode.INTERNAL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -140,3 +140,19 @@ def test_messages_that_nobody_reads_change_nothing():
     done = unread("stderr", "opt", "--list")
     assert done.returncode == ExitCode.OK
     assert "absorb-transpose" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["--version"], ExitCode.OK), (["trian"], ExitCode.USAGE)]
+)
+def test_its_module_is_the_command_too(words: list[str], code: ExitCode):
+    """`python -m odtc.cli.main` says and ends as `python -m odtc` does: it did nothing."""
+    one, other = (
+        subprocess.run(
+            [sys.executable, "-m", name, *words], check=False, capture_output=True, text=True
+        )
+        for name in ("odtc", "odtc.cli.main")
+    )
+    assert one.returncode == other.returncode == code
+    assert (one.stdout, one.stderr) == (other.stdout, other.stderr)
+    assert one.stdout or one.stderr
