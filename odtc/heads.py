@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import onnx
 
@@ -16,6 +17,7 @@ from odtc.frontend.file.onnx_file import check_model, load_model, modern
 from odtc.frontend.file.specialize import read_graph
 from odtc.frontend.heads.replace import Head, put_head
 from odtc.frontend.weights.finding import Kind
+from odtc.frontend.weights.in_file import data_files
 
 # What protobuf writes at most.
 _LARGEST = (1 << 31) - (1 << 20)
@@ -62,7 +64,8 @@ def replace_head(
         UnsupportedError: no classifier was found; `at` names where the head goes.
         OutputError: the file cannot be written.
     """
-    check_outputs([path], {"the model": [model]})
+    inputs = {"the model": [model], "the model's data": data_files(Path(model))}
+    check_outputs([path], inputs)
     changed = modern(load_model(model))
     listed, kinds = read_weight_list(changed), _kinds(changed)
     head = put_head(changed, classes, output=output, at=at, seed=seed)

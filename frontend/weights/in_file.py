@@ -97,6 +97,14 @@ def elements_in_files(path: Path) -> Iterator[Elements]:
         yield Elements(tensor.name, file, offset, size)
 
 
+def data_files(path: Path) -> set[Path]:
+    """Files in which elements of a model lie; none of one that cannot be read."""
+    try:
+        return {each.path for each in elements_in_files(path)}
+    except UNREADABLE:
+        return set()
+
+
 def require_size(path: Path) -> None:
     """Checks that a file is not larger than a model can be, before it is read.
 

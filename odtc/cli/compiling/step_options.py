@@ -97,11 +97,16 @@ def check_is_not_read(output: Path, model: str, options: StepOptions, hint: str)
         UsageError: it would.
     """
     # Imported here, for a quick `--help`.
+    from odtc.frontend.weights.in_file import data_files
     from odtc.step_cache.key import named_files
 
     if is_same_file(output, model) and (error := mistaken(model, "ONNX model", UsageError)):
         raise error
-    inputs = {"the model": [model], "a file that an option names": named_files(options)}
+    inputs = {
+        "the model": [model],
+        "the model's data": data_files(Path(model)) if output.exists() else (),
+        "a file that an option names": named_files(options),
+    }
     check_outputs([output], inputs, hint)
 
 

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
 
 from odtc.cli.main import main
@@ -77,6 +78,18 @@ def test_what_is_read_stays(files: Path, capsys: pytest.CaptureFixture[str], com
         assert main(argv.format(name).split()) == ExitCode.USAGE, name
         assert "the output would replace " in capsys.readouterr().err
         assert Path(read).read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["compile m.onnx", "adapt m.onnx --classes 4"])
+def test_the_data_beside_a_model_stay(
+    files: Path, capsys: pytest.CaptureFixture[str], command: str
+):
+    model = onnx.load("m.onnx")
+    onnx.save(model, "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    before = Path("m.data").read_bytes()
+    assert main([*command.split(), "-o", "m.data"]) == ExitCode.USAGE
+    assert "the output would replace the model's data" in capsys.readouterr().err
+    assert Path("m.data").read_bytes() == before
 
 
 def test_two_results_are_not_one_file(files: Path, capsys: pytest.CaptureFixture[str]):
