@@ -139,6 +139,8 @@ def _check_is_no_code(output: Path, source: str) -> None:
     Raises:
         UsageError: it would.
     """
+    if not output.exists():
+        return
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     inputs = {
         "the file of the module": [source.rpartition(":")[0]],
