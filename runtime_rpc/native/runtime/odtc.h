@@ -169,7 +169,8 @@ ODTC_API odtc_code odtc_set_threads(odtc_trainer *trainer, int threads);
 ODTC_API odtc_code odtc_set_cores(odtc_trainer *trainer, const int *cores, int count);
 
 /* Writes weights, state and the number of steps to a file, whole or not at all, and takes them up again. A link
-   is followed, and stays; what is a folder, a pipe or a device is not replaced. What does not fit, or is damaged, changes nothing. odtc's trainer in Python reads and writes them, too. */
+   is followed, and stays; what is a folder, a pipe or a device is not replaced. What does not fit, or is damaged,
+   changes nothing. odtc's trainer in Python reads and writes them, too. */
 ODTC_API odtc_code odtc_save(odtc_trainer *trainer, const char *path);
 ODTC_API odtc_code odtc_load(odtc_trainer *trainer, const char *path);
 
