@@ -209,6 +209,18 @@ static void send_late_away(odtc_server *s) {
     if (odtc_peer_is_late(s->peers + n, s->idle, why, sizeof why)) drop(s, n, why);
 }
 
+/* Waits for files, at most for a tick. Where the limit of open files has fallen below their number, the
+   system asks for one at a time. */
+static void wait_for(struct pollfd *asked, nfds_t count) {
+  if (poll(asked, count, TICK_MS) >= 0) return;
+  struct timespec tick = {0, TICK_MS * 1000000l};
+  if (errno != EINTR) nanosleep(&tick, NULL);
+  for (nfds_t n = 0; n < count; ++n) {
+    asked[n].revents = 0;
+    poll(asked + n, 1, 0);
+  }
+}
+
 /* Waits until there is something to do, at most for a tick, and does it; 0 if the server is to stop. */
 static int turn(odtc_server *s, int signals) {
   enum { SIGNALS, UNTIL, TRACKER, LISTENER, FIRST };
@@ -222,7 +234,7 @@ static int turn(odtc_server *s, int signals) {
   for (int n = 0; n < s->count; ++n)
     asked[FIRST + n] = (struct pollfd){s->peers[n].frames.file, wants(&s->peers[n].frames), 0};
   int count = s->count;
-  poll(asked, (nfds_t)(FIRST + count), TICK_MS);
+  wait_for(asked, (nfds_t)(FIRST + count));
   if (asked[SIGNALS].revents && is_told_to_stop(signals)) return 0;
   if (s->until_closed >= 0 && is_over(s->until_closed, asked + UNTIL)) {
     odtc_say("standard input was closed");
