@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from safetensors.numpy import load_file, save_file
 
 import odtc
 from benchmarks.models.digits import digits_model
@@ -17,6 +16,7 @@ from odtc.app.export import export_app
 from odtc.artifact import Artifact
 from odtc.core.process.cxx import cc_command
 from tests.app.killed import assert_one_step_is_lost, killed_runs, run_of, whole_run
+from tests.app.overflowing import overflowing
 from tests.native.parity import tvm_trainer
 from tests.needs import needs
 
@@ -156,13 +156,17 @@ def test_after_a_step_that_is_not_finite(
     project: Path, whole: tuple[str, bytes], tmp_path: Path
 ) -> None:
     """Of weights that overflow: it stops with a message, and begins anew with a smaller rate."""
-    model = shutil.copytree(project / "app/model", tmp_path / "model")
-    weights = load_file(path := model / "parameters.safetensors")
-    save_file({name: value * np.float32(1e30) for name, value in weights.items()}, path)
+    onnx.save(overflowing(digits_model()), path := tmp_path / "digits.onnx")
+    bad = odtc.compile(path, "host-cpu{threads=2}", batch=32, optimizer=odtc.SGD(momentum=0.9))
+    export_app(bad, "linux", tmp_path / "app", "digits")
     checkpoint = tmp_path / "checkpoint"
     words = command(project, checkpoint, 3)
-    bad = [words[0], str(model), *words[2:]]
-    done = subprocess.run(bad, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [words[0], str(tmp_path / "app/model"), *words[2:]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert "at step 1" in done.stderr
     assert not checkpoint.exists()
