@@ -1,6 +1,8 @@
-"""Tests that need a program of the system."""
+"""Tests that need something of a machine: in CI they fail where it is not there, and never skip."""
 
 import os
+import platform
+from typing import NoReturn
 
 import pytest
 
@@ -13,3 +15,20 @@ def needs(*found: object, reason: str) -> pytest.MarkDecorator:
         reason: names what is missing.
     """
     return pytest.mark.skipif("CI" not in os.environ and not all(found), reason=reason)
+
+
+def needs_x86(reason: str) -> pytest.MarkDecorator:
+    """The same of tests whose kernels, or CPUs, are of x86-64."""
+    return needs(platform.machine() == "x86_64", reason=reason)
+
+
+def needs_two_cores() -> pytest.MarkDecorator:
+    """The same of tests whose threads are to run on two cores at once."""
+    return needs(len(os.sched_getaffinity(0)) > 1, reason="one core for all threads")
+
+
+def lacks(reason: str) -> NoReturn:
+    """Skips the test that runs, which has found that something is missing; in CI it fails."""
+    if "CI" in os.environ:
+        pytest.fail(reason)
+    pytest.skip(reason)

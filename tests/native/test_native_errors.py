@@ -1,7 +1,6 @@
 """Errors of the native runtime: each code and its text, and that nothing is lost."""
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.build import FOLDER
 from odtc.runtime_rpc.native.interface import Code, NativeError
 from tests.native.parity import TARGET, bits, feed, native_trainer, unpacked
+from tests.needs import needs_x86
 from tests.numeric.forms.test_indices import FED, ROWS, WRONG, Y, compiled, ids_with
 from tests.numeric.mlp import batches, mlp_artifact
 from tests.numeric.plans.test_memory_budget import tower
@@ -288,7 +288,7 @@ def test_a_library_that_another_runtime_uses(tmp_path: Path) -> None:
     assert "another runtime of this process runs the kernels" in done.stderr, done.stderr
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="cores of AMD's from before Zen")
+@needs_x86("cores of AMD's from before Zen")
 def test_a_cpu_that_lacks_an_instruction(tmp_path: Path) -> None:
     target = parse_target("host-cpu{mcpu=bdver4}")
     lacking = lacking_features(target.cpu)

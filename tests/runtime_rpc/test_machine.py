@@ -1,7 +1,5 @@
 """An artifact that this machine cannot run is refused before its code runs."""
 
-import platform
-
 import onnx
 import pytest
 
@@ -10,8 +8,9 @@ from benchmarks.models.digits import digits_model
 from odtc.backends.cpus import lacking_features
 from odtc.backends.targets import parse_target
 from odtc.core.errors import DeviceError
+from tests.needs import needs_x86
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the CPUs are of x86")
+pytestmark = needs_x86("the CPUs are of x86")
 
 # No CPU has both: one is AMD's of 2015, with FMA4; the other Intel's of 2016, with AVX-512ER.
 CPUS = ("bdver4", "knl")

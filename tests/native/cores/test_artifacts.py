@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import platform
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,12 @@ from odtc.core.artifact.bundle import BOUND, identity_in_program
 from odtc.core.artifact.identity import identity_of
 from odtc.runtime_rpc.engines.native import NativeEngine
 from tests.native.parity import tvm_trainer
+from tests.needs import lacks, needs_x86
 from tests.numeric.mlp import batches, mlp_artifact
 
 TARGET = "host-cpu{mcpu=x86-64-v3+x86-64-v2,threads=2}"
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels for x86-64")
+pytestmark = needs_x86("kernels for x86-64")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_an_artifact_for_one_cpu_is_what_it_was(alone: Artifact, both: Artifact)
 def test_both_engines_run_the_first_kernels_here(both: Artifact, alone: Artifact) -> None:
     """Which are those of an artifact for that CPU alone, to the bit."""
     if lacking_features(parse_target(TARGET).cpu):
-        pytest.skip("this machine is older than these kernels")
+        lacks("this machine is older than x86-64-v3")
     trainers = [both.trainer(threads=2), tvm_trainer(both, threads=2), alone.trainer(threads=2)]
     assert isinstance(trainers[0]._engine, NativeEngine)
     assert trainers[0]._engine._native.fact("core") == "x86-64-v3"

@@ -3,8 +3,6 @@
 Machines with fewer instructions are emulated by QEMU, which ends a program at one that they lack.
 """
 
-import os
-import platform
 import re
 import shutil
 import subprocess
@@ -22,7 +20,7 @@ from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
 from odtc.runtime_rpc.native.interface import Code
 from tests.native.parity import unpacked
 from tests.native.sanitized import PROGRAMS
-from tests.needs import needs
+from tests.needs import needs, needs_two_cores, needs_x86
 from tests.numeric.mlp import mlp_artifact
 from tests.runtime_rpc.trees import plant
 
@@ -47,7 +45,7 @@ emulated_arm = needs(
     shutil.which(ARM_COMPILER),
     reason="no emulator of 64-bit ARM, or no compiler for it",
 )
-on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels for x86-64")
+on_x86 = needs_x86("kernels for x86-64")
 
 
 def compiled(compiler: Sequence[str], output: Path) -> Path:
@@ -158,7 +156,7 @@ def test_kernels_for_the_cores_of_threads(
 
 
 @emulated_arm
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core for all threads")
+@needs_two_cores()
 def test_other_cores_have_other_kernels_until_a_step(arm_program: Program, tmp_path: Path) -> None:
     """Sums differ between sets, so a trainer that has begun keeps its own."""
     system = machine_of(tmp_path / "system", (A55, A76))

@@ -11,7 +11,7 @@ import odtc
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import compiler_of_c
 from tests.native.parity import TARGET, unpacked
-from tests.needs import needs
+from tests.needs import needs, needs_two_cores
 from tests.numeric.mlp import mlp_artifact
 
 pytestmark = needs(cc_command(), reason="no compiler of C")
@@ -67,7 +67,7 @@ def watched(members: Path, *words: int, **environment: str) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core for all threads")
+@needs_two_cores()
 def test_a_worker_has_a_core_and_leaves_it_to_the_caller(members: Path) -> None:
     first, loss, then = watched(members, 2)
     allowed = {str(core) for core in os.sched_getaffinity(0)}
@@ -101,7 +101,7 @@ print(said(worker, "Cpus_allowed_list"), *os.sched_getaffinity(0))
 """
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core for all threads")
+@needs_two_cores()
 def test_threads_whose_cores_are_no_longer_chosen(tmp_path: Path) -> None:
     """They are not born on the core that their starter was bound to."""
     mlp_artifact(tmp_path, odtc.SGD(), target=TARGET).save(path := tmp_path / "mlp.odtc")
