@@ -33,7 +33,7 @@ from benchmarks.output import (
 )
 from benchmarks.step_time.cases import case_of
 from odtc.comparison.measures.measure import busy_share, spread
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.trainer import Trainer
 
 _WARM_UP = 3

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from odtc.core.options.kinds import FLAG, PATH, optional
 from odtc.core.options.trainer_kinds import BUNDLE, DEVICE, THREADS
 
 if TYPE_CHECKING:
-    from odtc.runtime_rpc.session import Session
+    from odtc.runtime_rpc.sessions.session import Session
     from odtc.runtime_rpc.trainer import Trainer
 
 
@@ -174,7 +174,7 @@ class Artifact:
         """
         from odtc.runtime_rpc.guards.turns import made_alone
         from odtc.runtime_rpc.memory.allocation import Placement
-        from odtc.runtime_rpc.session import LocalSession
+        from odtc.runtime_rpc.sessions.local import LocalSession
         from odtc.runtime_rpc.trainer import Trainer
 
         bundle = self._bundle.opened()

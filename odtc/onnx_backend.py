@@ -35,7 +35,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.importer import FORWARD, import_forward
 from odtc.runtime_rpc.feed.arrays import as_array
 from odtc.runtime_rpc.guards.failures import device_errors
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 
 # A longer tensor is data: no shape or setting has so many numbers.
 LONGEST_SETTING = 64

@@ -14,7 +14,7 @@ from odtc.runtime_rpc.memory.arena import Arena
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within, smaller_plan
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import DOWNLOAD
-from odtc.runtime_rpc.session import Runner, Session
+from odtc.runtime_rpc.sessions.session import Runner, Session
 from odtc.runtime_rpc.tracker.told import told, understood
 
 T = TypeVar("T")

@@ -13,7 +13,8 @@ from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import TEXT, instance, optional
 from odtc.runtime_rpc.guards.failures import FAILURES
 from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
-from odtc.runtime_rpc.session import LocalSession, Session
+from odtc.runtime_rpc.sessions.local import LocalSession
+from odtc.runtime_rpc.sessions.session import Session
 
 # What speaks to devices is TVM's, which this machine's CPU needs none of.
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def parse_place(url: str) -> Place:
 
 def _open(url: str, place: Place, limits: Limits) -> Session:
     from odtc.runtime_rpc.guards.watchdog import Watchdog
-    from odtc.runtime_rpc.remote import RemoteSession
+    from odtc.runtime_rpc.sessions.remote import RemoteSession
     from odtc.runtime_rpc.tracker import greeting
     from odtc.runtime_rpc.tracker.trackers import Offer, tracker_at
 

@@ -5,7 +5,7 @@ from odtc.backends.targets import CPU, MOST_THREADS, Target, gpu_of
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.options.cores import cores_of_threads, parse_cores
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 
 # What to do with an artifact that a device cannot run.
 OTHER_MACHINE = "give the device that it is for, or compile the model for this one"

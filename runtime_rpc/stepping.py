@@ -12,7 +12,7 @@ from odtc.runtime_rpc.calls import Calls
 from odtc.runtime_rpc.feed.feeding import Feeder, Part, Tensors
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
-from odtc.runtime_rpc.session import Runner, Session
+from odtc.runtime_rpc.sessions.session import Runner, Session
 
 # The parts that a step is fed, and its learning rate.
 Fed = tuple[Sequence[Part], float]

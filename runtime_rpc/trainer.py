@@ -53,7 +53,7 @@ from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.not_finite import is_marked, not_finite
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.state.device_state import DeviceState
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.

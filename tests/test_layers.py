@@ -121,7 +121,7 @@ def test_nothing_inside_imports_the_face():
         ("from odtc import __version__", True),
         ("from odtc import Trainer as T", True),
         ("from odtc import artifact", False),
-        ("import odtc.runtime_rpc.session", False),
+        ("import odtc.runtime_rpc.sessions.local", False),
     ],
 )
 def test_an_import_of_the_face_is_caught(source, is_face):
@@ -175,7 +175,7 @@ def test_a_forbidden_import_is_caught(module, source, problem):
     [
         (
             "odtc.driver.compilation",
-            "from odtc.frontend import graph\nimport odtc.runtime_rpc.session",
+            "from odtc.frontend import graph\nimport odtc.runtime_rpc.sessions.local",
         ),
         ("odtc.autoschedule.cpu", "from odtc.backends.targets import Target\nimport tvm"),
         ("odtc.passes.x", "from odtc.passes.contract import Pass\nfrom odtc.core import specs"),

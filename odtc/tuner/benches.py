@@ -8,7 +8,8 @@ from typing import Protocol
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, MeasureResult, measure
 from odtc.autoschedule.tuning.workers import Failed, Workers
 from odtc.core.errors import DeviceError, DeviceLostError
-from odtc.runtime_rpc.session import LocalSession, Session
+from odtc.runtime_rpc.sessions.local import LocalSession
+from odtc.runtime_rpc.sessions.session import Session
 
 # Seconds in which some kernels are measured on this machine.
 _MEASURE_SECONDS = 120.0

@@ -30,7 +30,7 @@ from odtc.driver.preparation import prepare
 from odtc.driver.training import Step
 from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 from odtc.tuner.benches import Cool, DeviceBench, HostBench, never
 from odtc.tuner.kernel_measurer import KernelMeasurer, all_cores
 

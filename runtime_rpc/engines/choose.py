@@ -15,7 +15,8 @@ from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.native.interface import loaded_runtime
 from odtc.runtime_rpc.profile.host_clock import HostClock
-from odtc.runtime_rpc.session import LocalSession, Session
+from odtc.runtime_rpc.sessions.local import LocalSession
+from odtc.runtime_rpc.sessions.session import Session
 
 # How a reason begins that the user can do something about.
 _NOT_HERE = "the native runtime cannot be built or loaded here: "
@@ -77,7 +78,7 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
     """
     if session.serves_programs:
         from odtc.runtime_rpc.engines.served import ServedEngine
-        from odtc.runtime_rpc.remote import RemoteSession
+        from odtc.runtime_rpc.sessions.remote import RemoteSession
 
         assert isinstance(session, RemoteSession)
         return ServedEngine(bundle, session, placement, host)

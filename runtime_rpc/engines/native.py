@@ -33,10 +33,10 @@ from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import MOST_THREADS, NativeError
-from odtc.runtime_rpc.on_core import on_core
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
+from odtc.runtime_rpc.sessions.on_core import on_core
 
 
 class NativeEngine:

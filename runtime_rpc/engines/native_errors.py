@@ -13,7 +13,7 @@ from odtc.runtime_rpc.fit import OTHER_MACHINE
 from odtc.runtime_rpc.guards.failures import FITS, SMALLER
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.native.interface import Code, NativeError
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 
 _AGAIN = "compile the model again"
 

@@ -31,7 +31,7 @@ from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
 from odtc.runtime_rpc.native.interface import DTYPES, MOST_THREADS, ROLES, NativeError
 from odtc.runtime_rpc.profile.host_clock import HostClock
-from odtc.runtime_rpc.remote import RemoteSession
+from odtc.runtime_rpc.sessions.remote import RemoteSession
 from odtc.runtime_rpc.tracker.told import understood
 
 # How the server tells a failure of its runtime.

@@ -23,7 +23,7 @@ from odtc.runtime_rpc.memory.allocation import Placement, allocate
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.server.measure.measuring import START_CLOCK, STOP
-from odtc.runtime_rpc.session import DEVICES, Session
+from odtc.runtime_rpc.sessions.session import DEVICES, Session
 from odtc.runtime_rpc.stepping import Stepping
 from odtc.runtime_rpc.tracker.told import told
 

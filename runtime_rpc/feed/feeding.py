@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from odtc.core.specs import Argument
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 
 # What one call is fed.
 Part = Mapping[Argument, np.ndarray]

@@ -10,7 +10,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.guards.failures import FAILURES, is_out_of_memory, why_not_allocated
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 
 if TYPE_CHECKING:
     import tvm

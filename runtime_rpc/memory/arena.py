@@ -5,7 +5,7 @@ from typing import Any
 from tvm import relax
 
 from odtc.core.artifact.manifest import StepPlan, allocator_of
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 
 
 class Arena:

@@ -8,7 +8,7 @@ from odtc.core.process.progress import Progress
 from odtc.runtime_rpc.metrics.samples import Samples
 
 if TYPE_CHECKING:
-    from odtc.runtime_rpc.session import Session
+    from odtc.runtime_rpc.sessions.session import Session
 
 # Seconds between two readings of the temperature, and the longest wait.
 PAUSE_SECONDS, LIMIT_SECONDS = 2.0, 600.0

@@ -13,7 +13,7 @@ from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, HostSpan
 from odtc.runtime_rpc.profile.record import MOVES, Move, Profile, ProfiledOperator, StepCall
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.tracker.told import understood
 
 

@@ -19,7 +19,7 @@ from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.state.adapters import (
     adapter_arguments,
     read_adapters,

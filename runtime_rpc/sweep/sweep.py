@@ -16,7 +16,7 @@ from odtc.runtime_rpc.metrics.samples import Samples
 from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling
 from odtc.runtime_rpc.metrics.usage import usage_of
 from odtc.runtime_rpc.server.measure.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
-from odtc.runtime_rpc.session import Session
+from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 from odtc.runtime_rpc.trainer import Trainer

@@ -13,7 +13,7 @@ from odtc.core.disk.files import check_programs
 from odtc.core.errors import OutputError
 from odtc.runtime_rpc.engines import choose
 from odtc.runtime_rpc.native.interface import loaded_runtime
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from tests.mounts import mounted
 from tests.numeric.mlp import mlp_artifact
 

@@ -78,7 +78,7 @@ def stock_server(trainer: Trainer) -> None:
     """Samples of a device whose server is TVM's."""
     from tvm import rpc
 
-    from odtc.runtime_rpc.remote import RemoteSession
+    from odtc.runtime_rpc.sessions.remote import RemoteSession
 
     RemoteSession("rpc://127.0.0.1:9190/pixel", rpc.LocalSession()).sampling().__enter__()
 

@@ -28,7 +28,7 @@ from odtc.runtime_rpc.engines import choose
 from odtc.runtime_rpc.engines.choose import why_tvm
 from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.engines.virtual_machine import VirtualMachine
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.trainer import Trainer
 from tests.native.parity import TARGET, bits, kept, tvm_trainer
 from tests.numeric.mlp import CLASSES, INPUTS, batches, mlp_artifact

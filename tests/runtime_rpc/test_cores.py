@@ -59,7 +59,7 @@ BOUND = """
 import os, sys
 import numpy as np
 import odtc
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 
 def allowed(task):
     lines = open(f"/proc/self/task/{task}/status").read().splitlines()

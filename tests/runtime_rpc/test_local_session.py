@@ -11,7 +11,7 @@ CODE = """
 import os, sys
 import numpy as np
 from odtc.artifact import load
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from benchmarks.virtual_machine import VirtualMachineHere
 
 def tasks():

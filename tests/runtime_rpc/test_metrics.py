@@ -17,7 +17,7 @@ from odtc.runtime_rpc.metrics.usage import usage_of
 from odtc.runtime_rpc.server.measure import sampler
 from odtc.runtime_rpc.server.measure.sampler import Sampler
 from odtc.runtime_rpc.server.measure.sources import unit_of
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from tests.runtime_rpc.trees import ADRENO, GPUS, MALI, ORIN, TX2, plant
 
 

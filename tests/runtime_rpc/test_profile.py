@@ -20,7 +20,7 @@ from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.build import operators_of, runs_of
 from odtc.runtime_rpc.profile.record import Move, Phase, Profile, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.profile.trace import trace_of, write_trace
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from tests.runtime_rpc.own_server import serving
 from tests.runtime_rpc.trace_format import faults
 from tests.runtime_rpc.trees import MALI, plant
@@ -252,7 +252,7 @@ def test_a_step_there_is_covered_and_leaves_the_sampler_its_time(
 def test_a_stock_server_says_that_it_cannot_measure(artifact: odtc.Artifact) -> None:
     from tvm import rpc
 
-    from odtc.runtime_rpc.remote import RemoteSession
+    from odtc.runtime_rpc.sessions.remote import RemoteSession
 
     # A session in this process, with TVM's own functions.
     session = RemoteSession("stock", rpc.LocalSession())

@@ -18,12 +18,12 @@ from tvm.rpc.base import RPC_TRACKER_MAGIC
 import odtc
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.core.specs import Role, TensorSpec
-from odtc.runtime_rpc import remote
 from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.guards.watchdog import shut_down
 from odtc.runtime_rpc.memory import allocation
 from odtc.runtime_rpc.server.net import files, registration, wire
 from odtc.runtime_rpc.server.session import inside
+from odtc.runtime_rpc.sessions import remote
 from odtc.runtime_rpc.tracker.greeting import greet
 from odtc.runtime_rpc.tracker.trackers import tracker_at
 from tests.numeric.plans.test_memory_budget import tower

@@ -12,7 +12,7 @@ from odtc.runtime_rpc.metrics.cooldown import UNKNOWN, Cooldown, heat_of
 from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.metrics.throttling import busy_frequencies, throttling, throttling_within
 from odtc.runtime_rpc.server.measure.frequency import cap_frequency, uncap_frequency
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
 from odtc.runtime_rpc.sweep.row import Configuration, SweepRow, results_of, row_file
 from odtc.runtime_rpc.sweep.sweep import frequencies_at_start

@@ -16,7 +16,7 @@ from odtc.runtime_rpc.server.measure.frequency import LEVELS
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
     from odtc.core.process.progress import Progress
-    from odtc.runtime_rpc.session import Session
+    from odtc.runtime_rpc.sessions.session import Session
     from odtc.runtime_rpc.sweep.sweep import SweepCase
     from odtc.runtime_rpc.trainer import Trainer
 

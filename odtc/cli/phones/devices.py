@@ -100,7 +100,8 @@ def _at_trackers(trackers: list[str] | None) -> list[dict[str, Any]]:
 def _local() -> list[dict[str, Any]]:
     from odtc.backends.targets import CPU
     from odtc.core.errors import OdtcError
-    from odtc.runtime_rpc.session import DEVICES, LocalSession
+    from odtc.runtime_rpc.sessions.local import LocalSession
+    from odtc.runtime_rpc.sessions.session import DEVICES
 
     found = []
     for kind in DEVICES:

@@ -20,7 +20,7 @@ from odtc.backends.targets import parse_target
 from odtc.comparison.peers.onnx_edits import without_dropout
 from odtc.frontend.file.specialize import specialize
 from odtc.frontend.graph import Graph
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 
 _BACKBONE = "backbone"
 _SOURCE, _LIBRARY = "tvm.onnx", "tvm.so"

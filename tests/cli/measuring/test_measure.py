@@ -17,7 +17,7 @@ from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.backends.targets import parse_target
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from tests.timed import ROUNDS, figures, ratio
 
 TARGET = "host-cpu{threads=1}"

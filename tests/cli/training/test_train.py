@@ -20,7 +20,7 @@ from odtc.cli.interrupts import interruption
 from odtc.cli.main import main
 from odtc.cli.training.loop import EMULATED
 from odtc.core.errors import ExitCode
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.tracker.trackers import tracker_at
 from tests.cli.training.digits import BATCH, SAMPLES, Digits, trained
 from tests.runtime_rpc.own_server import START_SECONDS

@@ -11,9 +11,9 @@ from odtc.backends.native import build
 from odtc.backends.native.build import RUNTIMES, load_runtime, runtime_library
 from odtc.core.errors import BuildError, DeviceError
 from odtc.core.process.native_library import library_store
-from odtc.runtime_rpc import session as sessions
 from odtc.runtime_rpc.guards.failures import is_out_of_memory
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
+from odtc.runtime_rpc.sessions.session import DEVICES
 
 EVERY_KIND = pytest.mark.parametrize("kind", RUNTIMES)
 
@@ -65,7 +65,7 @@ def test_devices_have_names(kind: str) -> None:
     ("kind", "lister"), [("opencl", "clinfo -l"), ("vulkan", "vulkaninfo --summary")]
 )
 def test_no_device(kind: str, lister: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sessions.DEVICES, kind, (kind, 99))
+    monkeypatch.setitem(DEVICES, kind, (kind, 99))
     with pytest.raises(DeviceError) as error:
         LocalSession().on(kind)
     assert str(error.value) == (

@@ -9,7 +9,7 @@ import tvm
 
 from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.runtime_rpc.server.running import run_steps
-from odtc.runtime_rpc.session import Runner
+from odtc.runtime_rpc.sessions.session import Runner
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from tvm.rpc.base import RPC_MAGIC
 import odtc
 from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.native.device.build import FOLDER
-from odtc.runtime_rpc.remote import RemoteSession
 from odtc.runtime_rpc.server.net import bounds, wire
+from odtc.runtime_rpc.sessions.remote import RemoteSession
 from odtc.runtime_rpc.tracker.greeting import greet
 from tests.runtime_rpc.hostile_peers import hostile
 from tests.runtime_rpc.hostile_peers.hostile import ASKED, GREETED

@@ -10,7 +10,7 @@ import pytest
 import odtc
 from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.errors import UsageError
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.trainer import Trainer
 from tests.numeric.mlp import CLASSES, INPUTS, mlp_artifact
 

@@ -8,7 +8,7 @@ import pytest
 import odtc
 from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.errors import UnsupportedError
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 from tests.numeric.mlp import CLASSES, INPUTS, mlp_artifact
 
 X, Y = np.ones((8, INPUTS), np.float32), np.arange(8) % CLASSES

@@ -21,8 +21,9 @@ from odtc.backends import lowering
 from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.guards.failures import SMALLER
 from odtc.runtime_rpc.pages import Pages
-from odtc.runtime_rpc.remote import RemoteSession
-from odtc.runtime_rpc.session import LocalSession, Session
+from odtc.runtime_rpc.sessions.local import LocalSession
+from odtc.runtime_rpc.sessions.remote import RemoteSession
+from odtc.runtime_rpc.sessions.session import Session
 from tests.numeric.plans.test_memory_budget import tower
 from tests.runtime_rpc.own_server import serving
 

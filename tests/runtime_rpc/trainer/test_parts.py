@@ -16,8 +16,9 @@ from odtc.core.errors import DeviceError, OutputError
 from odtc.core.onnx_model import weights
 from odtc.core.onnx_model.weights import constant_parts, read_tensors
 from odtc.core.specs import TensorSpec
-from odtc.runtime_rpc.remote import RemoteSession
-from odtc.runtime_rpc.session import LocalSession, Session
+from odtc.runtime_rpc.sessions.local import LocalSession
+from odtc.runtime_rpc.sessions.remote import RemoteSession
+from odtc.runtime_rpc.sessions.session import Session
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ START = """
 import atexit, os, sys, threading, time
 import numpy as np, odtc
 from benchmarks.virtual_machine import VirtualMachineHere
-from odtc.runtime_rpc.session import LocalSession
+from odtc.runtime_rpc.sessions.local import LocalSession
 session = VirtualMachineHere() if sys.argv[2] == "tvm" else LocalSession()
 trainer = odtc.load(sys.argv[1]).trainer(session, threads=2)
 x, y = np.ones((8, 8), np.float32), np.arange(8) % 5

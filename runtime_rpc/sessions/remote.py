@@ -27,7 +27,7 @@ from odtc.runtime_rpc.metrics.recorded import parsed, wanted
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.server.measure.measuring import START_SAMPLING, STOP
 from odtc.runtime_rpc.server.running import RUN_STEPS
-from odtc.runtime_rpc.session import (
+from odtc.runtime_rpc.sessions.session import (
     DEVICES,
     FREE_ARENAS,
     Runner,

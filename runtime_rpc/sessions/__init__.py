@@ -1,0 +1,1 @@
+"""Where a step can run: this process, or a device behind a tracker."""
