@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 from typing import NoReturn
 
 import pytest
@@ -25,6 +26,12 @@ def needs_x86(reason: str) -> pytest.MarkDecorator:
 def needs_two_cores() -> pytest.MarkDecorator:
     """The same of tests whose threads are to run on two cores at once."""
     return needs(len(os.sched_getaffinity(0)) > 1, reason="one core for all threads")
+
+
+def needs_emulated_arm() -> pytest.MarkDecorator:
+    """The same of tests of what a compiler makes for 64-bit ARM, under emulation."""
+    tools = ("aarch64-linux-gnu-gcc", "qemu-aarch64-static")
+    return needs(*map(shutil.which, tools), reason="no compiler for 64-bit ARM, or no emulator")
 
 
 def lacks(reason: str) -> NoReturn:
