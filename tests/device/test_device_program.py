@@ -1,6 +1,5 @@
 """odtc-device on 64-bit ARM, under emulation: the bits of TVM on the emulated phone."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,20 +7,14 @@ import onnx
 import pytest
 
 import odtc
-from tests.needs import needs
+from tests.needs import needs_emulated_arm
 from tests.numeric.plans.test_memory_budget import tower
 from tests.runtime_rpc.own_server import ARM, serving
 from tests.runtime_rpc.trainer.test_resume import everything
 
 STEPS = 3
 
-pytestmark = [
-    pytest.mark.device,
-    needs(
-        *map(shutil.which, ("aarch64-linux-gnu-gcc", "qemu-aarch64-static")),
-        reason="no compiler for 64-bit ARM, or no emulator",
-    ),
-]
+pytestmark = [pytest.mark.device, needs_emulated_arm()]
 
 
 def test_it_trains_to_the_same_bits(phone, tmp_path: Path) -> None:

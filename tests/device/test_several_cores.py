@@ -1,6 +1,5 @@
 """Kernels for several cores on 64-bit ARM, under emulation: the bits of TVM behind RPC."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,18 +12,12 @@ from benchmarks import native_runtime
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.device.arm_builds import COMPILER, EMULATOR
 from tests.native.parity import unpacked
-from tests.needs import needs
+from tests.needs import needs_emulated_arm
 from tests.numeric.plans.test_memory_budget import tower
 
 STEPS = 3
 
-pytestmark = [
-    pytest.mark.device,
-    needs(
-        *map(shutil.which, (COMPILER, EMULATOR[0])),
-        reason="no compiler for 64-bit ARM, or no emulator",
-    ),
-]
+pytestmark = [pytest.mark.device, needs_emulated_arm()]
 
 
 def test_the_first_of_them_trains_to_the_same_bits(phone, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """SHA-256 of the native runtime, with and without the instructions that a CPU has for it."""
 
 import hashlib
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
 from tests.native.sanitized import PROGRAMS
-from tests.needs import needs
+from tests.needs import needs, needs_emulated_arm
 
 SIZES = (0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 1000, 1 << 16)
 ARM = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
@@ -41,7 +40,7 @@ def test_on_this_machine(by_cpu: bool, tmp_path: Path) -> None:
     check(str(built(compiler_of_c(), tmp_path, by_cpu=by_cpu)))
 
 
-@needs(*map(shutil.which, ARM), reason="no compiler for 64-bit ARM, or no emulator")
+@needs_emulated_arm()
 def test_under_emulation(tmp_path: Path) -> None:
     program = built([ARM[0]], tmp_path, "-static", by_cpu=True)
     check(ARM[1], "-cpu", "cortex-a53", str(program))

@@ -20,7 +20,7 @@ from odtc.runtime_rpc.native.build import FOLDER, compiler_of_c
 from odtc.runtime_rpc.native.interface import Code
 from tests.native.parity import unpacked
 from tests.native.sanitized import PROGRAMS
-from tests.needs import needs, needs_two_cores, needs_x86
+from tests.needs import needs, needs_emulated_arm, needs_two_cores, needs_x86
 from tests.numeric.mlp import mlp_artifact
 from tests.runtime_rpc.trees import plant
 
@@ -40,11 +40,7 @@ emulated_x86 = needs(
     cc_command(),
     reason="no emulator of x86-64, or no compiler",
 )
-emulated_arm = needs(
-    shutil.which("qemu-aarch64-static"),
-    shutil.which(ARM_COMPILER),
-    reason="no emulator of 64-bit ARM, or no compiler for it",
-)
+emulated_arm = needs_emulated_arm()
 on_x86 = needs_x86("kernels for x86-64")
 
 
