@@ -78,12 +78,27 @@ int odtc_port_of(int file) {
   return ntohs(at.tcp.sin_port);
 }
 
+/* The user of another process of this device; -1 where the system does not say. */
+static int64_t user_of(int file) {
+  struct ucred user;
+  socklen_t length = sizeof user;
+  return getsockopt(file, SOL_SOCKET, SO_PEERCRED, &user, &length) ? -1 : (int64_t)user.uid;
+}
+
+static int is_tcp(int file, place *from) {
+  socklen_t length = sizeof *from;
+  return !getpeername(file, &from->any, &length) && from->any.sa_family == AF_INET;
+}
+
 uint32_t odtc_owner_of(int file) {
   place from;
-  socklen_t length = sizeof from;
-  struct ucred user;
-  if (!getpeername(file, &from.any, &length) && from.any.sa_family == AF_INET)
-    return from.tcp.sin_addr.s_addr;
-  length = sizeof user;
-  return getsockopt(file, SOL_SOCKET, SO_PEERCRED, &user, &length) ? 0 : user.uid;
+  return is_tcp(file, &from) ? from.tcp.sin_addr.s_addr : (uint32_t)user_of(file);
+}
+
+int odtc_is_trusted(int file) {
+  enum { ROOT = 0, SHELL = 2000 };
+  place from;
+  if (is_tcp(file, &from)) return 1;
+  int64_t user = user_of(file);
+  return user == ROOT || user == SHELL || user == (int64_t)getuid();
 }

@@ -13,5 +13,8 @@ int odtc_connect(const char *address);
 int odtc_port_of(int socket);
 /* Whose a connection is: an address of TCP, or a user of this device. */
 uint32_t odtc_owner_of(int socket);
+/* Whether it is of this user, root, or the shell that adb's daemon runs as; of TCP that is unknown. On a phone
+   every app can reach an abstract name. */
+int odtc_is_trusted(int socket);
 
 #endif

@@ -58,26 +58,44 @@ static void make_room(odtc_server *s, uint32_t owner) {
   if (goes >= 0) drop(s, goes, why);
 }
 
+static int is_waiting(int listener) {
+  struct pollfd ask = {.fd = listener, .events = POLLIN};
+  return poll(&ask, 1, 0) > 0;
+}
+
+/* Frees a file for the next connection; 0 where there is none to be had. */
+static int free_file(odtc_server *s) {
+  int goes = least_useful(s, NULL);
+  if (goes >= 0) drop(s, goes, "no file is left for one more connection");
+  if (goes < 0) s->no_files = odtc_seconds() + NO_FILES_SECONDS;
+  return goes >= 0;
+}
+
+static void take_in(odtc_server *s, int file) {
+  uint32_t owner = odtc_owner_of(file);
+  if (!odtc_is_trusted(file)) {
+    odtc_say_of_peers("user %u of this device was refused", (unsigned)owner);
+    close(file);
+    return;
+  }
+  make_room(s, owner);
+  if (s->count == s->most)
+    close(file);
+  else if (odtc_peer_begin(s->peers + s->count, file, owner))
+    ++s->count;
+}
+
 static void accept_peers(odtc_server *s) {
   for (int n = 0; n < ACCEPTED_AT_ONCE; ++n) {
     int file = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (file < 0 && (errno == EMFILE || errno == ENFILE)) {
-      int goes = least_useful(s, NULL);
-      if (goes < 0) {
-        s->no_files = odtc_seconds() + NO_FILES_SECONDS;
-        return;
-      }
-      drop(s, goes, "no file is left for one more connection");
-      continue;
-    }
-    if (file < 0) return;
-    uint32_t owner = odtc_owner_of(file);
-    make_room(s, owner);
-    if (s->count == s->most) {
-      close(file);
-    } else if (odtc_peer_begin(s->peers + s->count, file, owner)) {
-      ++s->count;
-    }
+    if (file >= 0) {
+      take_in(s, file);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      /* The system looks for a free file first, and only then whether a peer waits. */
+      if (!is_waiting(s->listener) || !free_file(s)) return;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return;
+    } /* else the peer has left before it was accepted */
   }
 }
 
