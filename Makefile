@@ -12,14 +12,14 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 
 # Debian package = a command or a file that it brings. The linker is needed to compile; qemu and
-# unshare run the stand-in for a phone, busybox is its shell, and adb reaches it; llvm-mca is for the
-# tests of a phone's kernels, Chromium for that of a page; g++, the OpenCL headers and PoCL are for
-# host-opencl, g++ for aarch64 for the stand-in's OpenCL, the Vulkan headers and Mesa's drivers for
-# host-vulkan, and spirv-val checks its kernels; the JDK is for the native runtime's tests, clang and
-# CMake for those of what an app is given.
+# unshare run the stand-in for a phone, busybox is its shell, and adb reaches it; llvm-mca, and the qemu
+# that takes plugins, are for the tests of a phone's kernels, Chromium for that of a page; g++, the
+# OpenCL headers and PoCL are for host-opencl, g++ for aarch64 for the stand-in's OpenCL, the Vulkan
+# headers and Mesa's drivers for host-vulkan, and spirv-val checks its kernels; the JDK is for the
+# native runtime's tests, clang and CMake for those of what an app is given.
 # `make setup SYSTEM=lld=ld.lld` goes without these.
-SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static util-linux=unshare llvm-19=llvm-mca-19 \
-	adb=adb busybox-static=busybox chromium=chromium \
+SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static qemu-user=qemu-aarch64 \
+	util-linux=unshare llvm-19=llvm-mca-19 adb=adb busybox-static=busybox chromium=chromium \
 	g++=g++ g++-aarch64-linux-gnu=aarch64-linux-gnu-g++ openjdk-17-jdk-headless=javac \
 	clang-15=clang-15 cmake=cmake clinfo=clinfo \
 	ocl-icd-opencl-dev=/usr/include/CL/cl.h \

@@ -121,7 +121,7 @@ def _build(final: Path, extra: Extra, progress: Progress) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{final.name}-") as scratch:
         built = Path(scratch) / "root"
-        _unpack_debian(Path(scratch), built, extra.packages, progress)
+        unpack_debian(Path(scratch), built, extra.packages, progress)
         _install_wheels(built, progress)
         extra.finish(built, progress)
         _finish(built, progress)
@@ -148,7 +148,18 @@ def _requirements() -> list[str]:
     return [*same, *(f"{name}<={version(name)}" for name in _OTHERS)]
 
 
-def _unpack_debian(scratch: Path, root: Path, extra: Sequence[str], progress: Progress) -> None:
+def unpack_debian(scratch: Path, root: Path, extra: Sequence[str], progress: Progress) -> None:
+    """Unpacks Python of 64-bit ARM, and further packages of Debian, into a folder.
+
+    Args:
+        scratch: a folder for what apt keeps.
+        root: to be made.
+        extra: names of further packages.
+        progress: called with what is being done.
+
+    Raises:
+        BuildError: a tool is missing, or a package cannot be had.
+    """
     apt_get, dpkg_deb = find_tool("apt-get"), find_tool("dpkg-deb")
     progress("reading Debian's list of arm64 packages")
     for folder in ("state/lists/partial", "cache/archives/partial"):

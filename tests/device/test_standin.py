@@ -213,7 +213,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def replace_steps(monkeypatch: pytest.MonkeyPatch, step: Callable[[Path], None]) -> None:
     """Building a root becomes this one step."""
-    monkeypatch.setattr(root_module, "_unpack_debian", lambda scratch, root, *_: step(root))
+    monkeypatch.setattr(root_module, "unpack_debian", lambda scratch, root, *_: step(root))
     monkeypatch.setattr(root_module, "_install_wheels", lambda root, progress: None)
     monkeypatch.setattr(root_module, "_finish", lambda root, progress: None)
 

@@ -8,14 +8,12 @@ PyTorch's either; as with all that remains, only the losses show it.
 """
 
 import importlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import onnx
 from onnx import helper
 
+from odtc.comparison.peers.mnn_steps import MnnSteps
 from odtc.comparison.peers.onnx_edits import without_dropout
 from odtc.comparison.peers.quiet import written_to
 
@@ -24,7 +22,7 @@ _FLAT = ("Flatten", "Reshape", "Squeeze")
 _POOL = "GlobalAveragePool"
 
 
-class MnnTrainer:
+class MnnTrainer(MnnSteps):
     """Trains all weights of a classifier with SGD, without momentum.
 
     Args:
@@ -41,43 +39,19 @@ class MnnTrainer:
     def __init__(self, model: onnx.ModelProto, workdir: Path, *, lr: float, threads: int):
         # It prints the CPU's instructions, and the stages of the conversion.
         with written_to(workdir / "mnn.log", 1, 2):
-            names = ("MNN.expr", "MNN.nn", "MNN.optim")
-            self._f, self._nn, optim = map(importlib.import_module, names)
-            body, self._pools = _body(model)
-            converted = _convert(body, workdir)
-            # Without it the parameters silently stay as they are.
-            self._f.lazy_eval(True)
-            self._f.set_thread_number(threads)
-            nodes = self._f.load_as_dict(str(converted))
-            inputs, outputs = self._f.get_inputs_and_outputs(nodes)
-            ends = [list(each.values()) for each in (inputs, outputs)]
-            self._module = self._nn.load_module(*ends, True)
-            self._module.train(True)
-            self._optimizer = optim.SGD(self._module, lr, 0.0, 0.0)
+            path, pools = converted(model, workdir)
+            super().__init__(path, pools=pools, lr=lr, threads=threads)
 
-    def step(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
-        """One step on the input and integer labels y [batch]; the loss before the update."""
-        logits = self._logits(x)
-        one_hot = np.eye(logits.shape[1], dtype=np.float32)[y]
-        probabilities = self._f.softmax(logits, 1)
-        loss = self._nn.loss.cross_entropy(probabilities, self._constant(one_hot))
-        value = float(np.asarray(loss.read()).item())
-        self._optimizer.step(loss)
-        return value
 
-    def _logits(self, x: Mapping[str, np.ndarray]) -> Any:
-        """Logits [batch, classes]."""
-        f = self._f
-        (image,) = x.values()
-        (result,) = self._module.forward([self._constant(image)])
-        if self._pools:
-            height, width = f.convert(result, f.NCHW).shape[2:]
-            packed = f.convert(result, f.NC4HW4)
-            result = f.avg_pool(packed, [height, width], [1, 1])
-        return f.reshape(f.convert(result, f.NCHW), [len(image), -1])
+def converted(model: onnx.ModelProto, workdir: Path) -> tuple[Path, bool]:
+    """Writes the model in MNN's format; its file, and whether a pooling is left out that closes it.
 
-    def _constant(self, array: np.ndarray) -> Any:
-        return self._f.const(array, list(array.shape), self._f.NCHW)
+    Raises:
+        ValueError: the model has a form that MNN cannot train.
+        ImportError: MNN is not installed.
+    """
+    body, pools = _body(model)
+    return _convert(body, workdir), pools
 
 
 def _body(model: onnx.ModelProto) -> tuple[onnx.ModelProto, bool]:

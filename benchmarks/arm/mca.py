@@ -1,0 +1,95 @@
+"""Cycles of blocks of code by LLVM's model of a core, each as a loop of its own: llvm-mca.
+
+Its loads always hit the first level; branches are left out, as they are predicted. A block that the
+model knows nothing of takes one cycle for as many instructions as the core decodes.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable, Sequence
+
+from benchmarks.arm.cores import Core
+from odtc.core.disk.files import cache_folder
+from odtc.core.errors import BuildError
+
+_FEATURES = "-mattr=+v8.2a,+fullfp16,+dotprod,+i8mm,+bf16"
+_ITERATIONS = 100
+# Blocks in one call of either tool.
+_TOGETHER = 200
+_LEFT_OUT = re.compile(r"(b|bl|b\.\w+|cbn?z|tbn?z|ret|br|blr|svc|adrp?|brk|hlt|udf|dmb|isb|dsb)\b")
+_FOUND = re.compile(r"Code Region - (\w+)\n.*?Total Cycles:\s+(\d+)", re.DOTALL)
+
+Code = tuple[int, ...]
+
+
+def cycles_of(blocks: Iterable[Code], core: Core) -> dict[Code, float]:
+    """The cycles of one run of each block, by its instructions; kept in the user's cache.
+
+    Raises:
+        BuildError: llvm-mc or llvm-mca is not installed.
+    """
+    keys = {_key(code): code for code in blocks}
+    kept = cache_folder() / f"mca-{core.scheduling}.json"
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    new = [code for key, code in keys.items() if key not in known]
+    for start in range(0, len(new), _TOGETHER):
+        known |= _measured(new[start : start + _TOGETHER], core)
+    if new:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(known))
+    return {code: max(known[key], len(code) / core.width) for key, code in keys.items()}
+
+
+def _key(code: Code) -> str:
+    return hashlib.sha256(struct.pack(f"<{len(code)}I", *code)).hexdigest()[:24]
+
+
+def _measured(blocks: Sequence[Code], core: Core) -> dict[str, float]:
+    regions = []
+    for code, lines in zip(blocks, _disassembled(blocks), strict=True):
+        kept = [line for line in lines if not _LEFT_OUT.match(line)]
+        if kept:
+            regions += [f"# LLVM-MCA-BEGIN {_key(code)}", *kept, "# LLVM-MCA-END"]
+    words = [_tool("llvm-mca"), "-mtriple=aarch64", f"-mcpu={core.scheduling}", _FEATURES]
+    words += ["-skip-unsupported-instructions=lack-sched", f"-iterations={_ITERATIONS}"]
+    words += ["-instruction-info=0", "-resource-pressure=0"]
+    said = subprocess.run(
+        words, input="\n".join(regions), capture_output=True, text=True, check=False
+    )
+    found = {key: int(count) / _ITERATIONS for key, count in _FOUND.findall(said.stdout)}
+    return {_key(code): found.get(_key(code), len(code) / core.width) for code in blocks}
+
+
+def _disassembled(blocks: Sequence[Code]) -> list[list[str]]:
+    """Lines of assembly of each block; a label in front of each tells them apart."""
+    parts = []
+    for code in blocks:
+        raw = struct.pack(f"<{len(code)}I", *code)
+        # A mark between blocks: an instruction that no compiler writes.
+        parts.append(" ".join(f"0x{byte:02x}" for byte in (*raw, *_MARK)))
+    words = [_tool("llvm-mc"), "--disassemble", "-triple=aarch64", _FEATURES]
+    said = subprocess.run(
+        words, input="\n".join(parts), capture_output=True, text=True, check=False
+    )
+    lines: list[list[str]] = [[]]
+    for line in map(str.strip, said.stdout.splitlines()):
+        if line == _MARKED:
+            lines.append([])
+        elif line and not line.startswith("."):
+            lines[-1].append(line)
+    return lines[:-1]
+
+
+_MARK = struct.pack("<I", 0xD503201F | 0x7F << 5)
+_MARKED = "hint\t#127"
+
+
+def _tool(name: str) -> str:
+    for each in (f"{name}-19", name):
+        if found := shutil.which(each):
+            return found
+    raise BuildError(f"{name} is not installed", hint="run `apt-get install llvm-19`")
