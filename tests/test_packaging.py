@@ -19,7 +19,7 @@ from packaging.utils import parse_wheel_filename
 import odtc
 from odtc.app.export import export_app
 from odtc.core.errors import ExitCode
-from odtc.runtime_rpc.native.android import build as android_build
+from odtc.runtime_rpc.native.android import compiler as android_compiler
 from tests.native.parity import bits
 from tests.needs import needs
 from tests.numeric.mlp import batches, mlp_artifact
@@ -178,7 +178,7 @@ def test_the_wheel_alone_trains_an_artifact(base: Path):
 
 @needs(
     shutil.which("javac"),
-    any(each() for each in android_build._COMPILERS),
+    any(each() for each in android_compiler._COMPILERS),
     reason="no JDK, or no compiler for 64-bit ARM",
 )
 def test_the_wheel_alone_packs_a_step_for_android(base: Path):

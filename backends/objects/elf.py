@@ -1,4 +1,4 @@
-"""The ELF gate: rules that a library must obey so that a phone can load it.
+"""The ELF gate: rules that a library, or a program, must obey so that a phone can load it.
 
 A library that breaks a rule would mostly still load on the machine that compiled it, and fail on
 the phone. Each rule is a function from the opened library to what is wrong with it.
@@ -14,7 +14,7 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
-from odtc.backends.objects.system_libraries import system_libraries
+from odtc.backends.objects.system_libraries import INTERPRETER, system_libraries
 from odtc.backends.targets import Target
 from odtc.core.errors import BuildError
 
@@ -29,6 +29,8 @@ _DF_BIND_NOW = 0x8
 _DF_1_NOW = 0x1
 _PF_X = 0x1
 _PF_W = 0x2
+_DF_1_PIE = 0x08000000
+_R_AARCH64_COPY = 1024
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,29 @@ def _undefined(library: _Library) -> Iterator[str]:
         yield f"it leaves the symbol {symbol} undefined: {why}"
 
 
-_RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
+def _interpreter(library: _Library) -> Iterator[str]:
+    found = [each.get_interp_name() for each in library.elf.iter_segments("PT_INTERP")]
+    if found != [INTERPRETER]:
+        yield f"its loader is {', '.join(found) or 'none'}, and Android's is {INTERPRETER}"
+
+
+def _any_address(library: _Library) -> Iterator[str]:
+    if library.elf["e_type"] != "ET_DYN" or not library.flag("DT_FLAGS_1", _DF_1_PIE):
+        yield "it is no program that runs at any address (PIE)"
+
+
+def _copies(library: _Library) -> Iterator[str]:
+    tables = library.dynamic.get_relocation_tables()
+    for name, table in tables.items():
+        if name != "RELR" and any(
+            each["r_info_type"] == _R_AARCH64_COPY for each in table.iter_relocations()
+        ):
+            yield "it has copies of a library's variables, which Android's loader does not make"
+
+
+_Rules = tuple[Callable[[_Library], Iterator[str]], ...]
+
+_RULES: _Rules = (
     _machine,
     _alignment,
     _needed,
@@ -155,6 +179,10 @@ _RULES: tuple[Callable[[_Library], Iterator[str]], ...] = (
 )
 
 
+# Of a program, in addition.
+_RULES_OF_PROGRAMS: _Rules = (_interpreter, _any_address, _copies)
+
+
 def check_library(path: Path, target: Target, *, in_app: bool = False) -> None:
     """Checks that the library at `path` can be loaded where `target` is.
 
@@ -166,27 +194,43 @@ def check_library(path: Path, target: Target, *, in_app: bool = False) -> None:
     Raises:
         BuildError: it breaks rules, all of which are listed; or it is not an ELF library at all.
     """
+    _check(path, target, system_libraries(target, tvm=not in_app), "library", _RULES)
+
+
+def check_program(path: Path, target: Target) -> None:
+    """Checks that Android starts the program at `path`.
+
+    Raises:
+        BuildError: it breaks rules, all of which are listed; or it is not an ELF program at all.
+    """
+    systems = system_libraries(target, tvm=False)
+    _check(path, target, systems, "program", (*_RULES, *_RULES_OF_PROGRAMS))
+
+
+def _check(
+    path: Path, target: Target, systems: Mapping[str, frozenset[str]], kind: str, rules: _Rules
+) -> None:
     with path.open("rb") as file:
         try:
-            violations = _violations(
-                ELFFile(file), target, system_libraries(target, tvm=not in_app)
-            )
+            violations = _violations(ELFFile(file), target, systems, kind, rules)
         except ELFError as error:
-            raise BuildError(f"it is not an ELF library: {error}", where=str(path)) from error
+            raise BuildError(f"it is not an ELF {kind}: {error}", where=str(path)) from error
     if violations:
         raise BuildError(
-            f"the library cannot be shipped to {target.name}:\n"
+            f"the {kind} cannot be shipped to {target.name}:\n"
             + "\n".join(f"  - {violation}" for violation in violations),
             where=str(path),
         )
 
 
-def _violations(elf: ELFFile, target: Target, systems: Mapping[str, frozenset[str]]) -> list[str]:
+def _violations(
+    elf: ELFFile, target: Target, systems: Mapping[str, frozenset[str]], kind: str, rules: _Rules
+) -> list[str]:
     dynamic = next((s for s in elf.iter_segments() if isinstance(s, DynamicSegment)), None)
     if dynamic is None:
-        return ["it is not a shared library: it has no dynamic section"]
+        return [f"it is not a shared {kind}: it has no dynamic section"]
     tags: dict[str, list[Any]] = {}
     for tag in dynamic.iter_tags():
         tags.setdefault(tag.entry.d_tag, []).append(tag)
     library = _Library(elf, target, systems, dynamic, tags)
-    return [violation for rule in _RULES for violation in rule(library)]
+    return [violation for rule in rules for violation in rule(library)]

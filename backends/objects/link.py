@@ -1,4 +1,4 @@
-"""Links object files into the shared library that a phone, or this machine, loads.
+"""Links object files into the shared library that a phone, or this machine, loads; or a program.
 
 All targets share one set of flags, so the library that is tested here is the kind that a phone
 gets: pages of 16 KiB, every symbol bound when it is loaded, and the system's libraries by name, if
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from odtc.backends.objects.system_libraries import write_stubs
+from odtc.backends.objects.system_libraries import INTERPRETER, write_stubs
 from odtc.backends.targets import Target
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError
@@ -35,6 +35,13 @@ _FLAGS = (
     "-Bsymbolic",
 )
 
+# A program at any address, as Android wants it; what no function reaches is left out. Variables of
+# a library stay there, as Android's loader copies none.
+_PROGRAM = (
+    *("-pie", f"--dynamic-linker={INTERPRETER}", "--gc-sections"),
+    *("-z", "nocopyreloc"),
+)
+
 _NDK_HINT = "TVM_NDK_CC names it: set that to the clang of an NDK, or unset it"
 
 
@@ -51,14 +58,20 @@ class Linker:
     driver: bool = False
 
     def arguments(
-        self, objects: Sequence[Path], output: Path, target: Target, identity: str = ""
+        self,
+        objects: Sequence[Path],
+        output: Path,
+        target: Target,
+        identity: str = "",
+        kind: Sequence[str] | None = None,
     ) -> list[str]:
-        """The whole command line that links `objects` into `output`."""
+        """The whole command line that links `objects` into `output`, a library or of another kind."""
         build_id = f"0x{identity}" if identity else "sha1"
-        flags = [*_FLAGS, f"--build-id={build_id}", "-soname", output.name]
+        kind = ["-shared", "-soname", output.name] if kind is None else kind
+        flags = [*_FLAGS, f"--build-id={build_id}", *kind]
         flags = [f"-Wl,{','.join(flags)}", "-nostdlib"] if self.driver else flags
         machine = [] if self.driver else ["-m", target.emulation]
-        return [*self.command, "-shared", *machine, *flags, "-o", str(output), *map(str, objects)]
+        return [*self.command, *machine, *flags, "-o", str(output), *map(str, objects)]
 
 
 def find_linker(target: Target) -> Linker:
@@ -77,11 +90,18 @@ def find_linker(target: Target) -> Linker:
     )
 
 
-def link(objects: Sequence[Path], output: Path, target: Target, identity: str = "") -> None:
+def link(
+    objects: Sequence[Path],
+    output: Path,
+    target: Target,
+    identity: str = "",
+    kind: Sequence[str] | None = None,
+) -> None:
     """Links `objects` into the shared library `output`.
 
     `output` should be a new path: a process that has loaded an older library from the same path
-    would be given that one back. `identity` is its build id, in hex; a hash of it if empty.
+    would be given that one back. `identity` is its build id, in hex; a hash of it if empty. `kind`
+    are the linker's flags of another kind of output.
 
     Raises:
         BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
@@ -92,7 +112,7 @@ def link(objects: Sequence[Path], output: Path, target: Target, identity: str = 
         with temporary_folder() as folder:
             inputs = [*objects, *write_stubs(target, folder)]
             done = subprocess.run(
-                linker.arguments(inputs, output, target, identity),
+                linker.arguments(inputs, output, target, identity, kind),
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -116,6 +136,15 @@ def link(objects: Sequence[Path], output: Path, target: Target, identity: str = 
             where=str(output),
             hint=_NDK_HINT if linker.driver else None,
         )
+
+
+def link_program(objects: Sequence[Path], output: Path, target: Target) -> None:
+    """Links `objects` into a program for Android, which begins at `_start`.
+
+    Raises:
+        BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
+    """
+    link(objects, output, target, kind=_PROGRAM)
 
 
 def _ndk(target: Target) -> Linker | None:

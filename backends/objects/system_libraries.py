@@ -37,11 +37,27 @@ _RUNTIME = frozenset(
         "strlen strncmp strrchr stat strtoul syscall sysconf unlink vsnprintf write"
     ).split()
 )
+# What odtc-device calls beside that.
+_DEVICE = frozenset(
+    (
+        "__libc_init _exit accept4 access bind chdir closedir connect exit fclose fcntl fdopendir "
+        "fflush fgets fopen fork fprintf fputc fputs fscanf getcwd getpeername getppid getrlimit "
+        "getsockname getsockopt getuid kill listen memchr mkdir mkdtemp nanosleep openat opendir "
+        "poll prctl pread printf pthread_cond_signal pthread_cond_timedwait pthread_condattr_init "
+        "pthread_condattr_setclock readdir realpath recv rmdir scandir send setpgid setrlimit "
+        "setsockopt shutdown sigaddset sigemptyset signal signalfd sigprocmask socket stderr stdout "
+        "stpcpy strcat strcpy strdup strstr strtod strtok_r strtol strtoll time uname "
+        "unlinkat vfprintf waitpid"
+    ).split()
+)
 _LOADER = frozenset({"dl_iterate_phdr", "dlclose", "dlerror", "dlopen", "dlsym"})
+
+# The loader of Android's programs.
+INTERPRETER = "/system/bin/linker64"
 
 # Bionic has ldexp beside memcpy.
 _BIONIC = {
-    "libc.so": _MEMORY | _RUNTIME | {"ldexp"},
+    "libc.so": _MEMORY | _RUNTIME | _DEVICE | {"ldexp"},
     "libm.so": _MATHS - {"ldexp"},
     "libdl.so": _LOADER,
 }

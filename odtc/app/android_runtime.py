@@ -14,7 +14,7 @@ from odtc.app import java
 from odtc.app.archive import write_archive
 from odtc.backends.objects.link import find_linker
 from odtc.core.errors import BuildError, OdtcError
-from odtc.runtime_rpc.native.android import build
+from odtc.runtime_rpc.native.android import build, compiler
 
 ABI = "jni/arm64-v8a"
 # Where a wheel has it, under a name that tells what it was made from.
@@ -32,7 +32,7 @@ _KEPT = "-keep class io.odtc.** { *; }\n"
 
 def manifest(package: str) -> bytes:
     """The manifest of an archive, whose package has to be its own."""
-    return _MANIFEST.format(package=package, sdk=build.LEAST_SDK).encode()
+    return _MANIFEST.format(package=package, sdk=compiler.LEAST_SDK).encode()
 
 
 def write_runtime(output: Path) -> None:
@@ -61,7 +61,7 @@ def _make(output: Path) -> None:
 
 
 def _prebuilt() -> Path:
-    modules = (Path(each) for each in (build.__file__, java.__file__, __file__))
+    modules = (Path(each) for each in (build.__file__, compiler.__file__, java.__file__, __file__))
     headers = Path(build.__file__).parent.glob("*.h")
     sources = [*build.FOLDER.glob("*.[ch]"), *build.JAVA.rglob("*.*"), *headers, *modules]
     found = hashlib.sha256()
@@ -77,8 +77,8 @@ def main() -> int:
     PREBUILT.mkdir()
     try:
         java.jni_folder()
-        build.arm_compiler()
-        find_linker(build.TARGET)
+        compiler.arm_compiler()
+        find_linker(compiler.TARGET)
     except BuildError as error:
         print(f"note: the wheel has no runtime for Android: {error}", file=sys.stderr)
         return 0

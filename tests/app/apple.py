@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from odtc.backends.objects.mach_o import symbols_of
-from odtc.runtime_rpc.native.android.build import _DECLARATIONS, _HEADERS
+from odtc.runtime_rpc.native.android.build import HEADERS
+from odtc.runtime_rpc.native.android.compiler import RUNTIME_HEADER
 
 PROGRAMS = Path(__file__).with_name("programs")
 _TRIPLE = "--target=arm64-apple-ios15.0"
@@ -26,12 +27,12 @@ CLANG, LINKER, NM = first_of("clang"), first_of("ld64.lld"), first_of("llvm-nm")
 
 def compile_objects(sources: Iterable[Path], folders: Sequence[Path], place: Path) -> list[Path]:
     """Object files for iOS of sources of C, in a folder."""
-    for name in (*_HEADERS, "sys/sysctl.h"):
+    for name in (*HEADERS, "sys/sysctl.h"):
         (include := place / "include" / name).parent.mkdir(parents=True, exist_ok=True)
         include.write_text(f'#include "{PROGRAMS / "darwin.h"}"\n')
     flags = [_TRIPLE, "-std=c11", "-O1", "-ffreestanding", "-Wall", "-Wextra", "-Werror"]
     flags += ["-nostdlibinc", *(f"-I{each}" for each in (*folders, place / "include"))]
-    flags += [f"-I{_DECLARATIONS.parent}"]
+    flags += [f"-I{RUNTIME_HEADER.parent}"]
     objects = []
     for source in sources:
         objects.append(place / f"{source.stem}.o")

@@ -27,7 +27,7 @@ from odtc.backends.targets import parse_target
 from odtc.core.artifact.library_file import build_id
 from odtc.core.errors import BuildError
 from odtc.core.specs import Role
-from odtc.runtime_rpc.native.android import build
+from odtc.runtime_rpc.native.android import build, compiler
 from tests.needs import needs
 
 PHONE = parse_target("android-cpu")
@@ -131,9 +131,9 @@ def test_other_compilers_make_what_android_loads(compiler: list[str], tmp_path: 
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_COMPILERS", ())
+    monkeypatch.setattr(compiler, "_COMPILERS", ())
     with pytest.raises(BuildError, match="no compiler of C for 64-bit ARM was found"):
-        build.arm_compiler()
+        compiler.arm_compiler()
 
 
 def test_a_compiler_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import odtc
 from benchmarks.models.digits import digits_model
 from odtc.app.java import classes_jar, jni_folder
 from odtc.core.process.cxx import cc_command
-from odtc.runtime_rpc.native.android.build import JAVA, LEAST_SDK
+from odtc.runtime_rpc.native.android.build import JAVA
+from odtc.runtime_rpc.native.android.compiler import LEAST_SDK
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.app.killed import assert_one_step_is_lost, killed_runs, run_of, whole_run
 from tests.app.kotlin import class_path, compile_kotlin, jars

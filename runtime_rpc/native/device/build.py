@@ -37,9 +37,14 @@ def device_program(compiler: Sequence[str] | None = None, *flags: str) -> bytes:
     command = list(compiler or compiler_of_c())
     words = (*command, *_FLAGS, *flags, *_LINKS, version("odtc"))
     made_from = [b" ".join(word.encode() for word in words)]
-    for path in sorted(path for part in (RUNTIME, *_PARTS) for path in part.glob("*.[ch]")):
+    for path in sorted(path for part in source_folders() for path in part.glob("*.[ch]")):
         made_from += [path.name.encode(), path.read_bytes()]
     return kept_library(made_from, lambda output: compile_device(command, output, *flags))
+
+
+def source_folders() -> tuple[Path, ...]:
+    """Where its sources and their headers are; those of the runtime too."""
+    return RUNTIME, *_PARTS
 
 
 def compiler_for(machine: str) -> list[str]:
@@ -69,7 +74,7 @@ def compile_device(compiler: Sequence[str], output: Path, *flags: str) -> None:
     Raises:
         BuildError: the compiler failed; with what it printed.
     """
-    folders = (RUNTIME, *_PARTS)
+    folders = source_folders()
     command = [
         *(*compiler, *_FLAGS, f'-DODTC_VERSION="{version("odtc")}"', *flags),
         *(f"-I{folder}" for folder in folders),

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE
+#define _DEFAULT_SOURCE
 #include "matching.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ static int by_number(const struct dirent **one, const struct dirent **other) {
 
 void odtc_match(const char *folder, const char *pattern,
                 void (*found)(void *with, const char *path, int why), void *with) {
-  const char *end = strchrnul(pattern, '/');
+  const char *end = pattern + strcspn(pattern, "/");
   char path[MOST_PATH];
   const char *between = *folder && folder[strlen(folder) - 1] == '/' ? "" : "/";
   if (!memchr(pattern, '*', (size_t)(end - pattern))) {

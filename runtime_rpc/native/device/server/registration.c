@@ -1,8 +1,10 @@
+#define _GNU_SOURCE
 #include "registration.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "address.h"
 #include "bounds.h"
@@ -47,7 +49,7 @@ static void put_offer(odtc_registration *r) {
 void odtc_offer(odtc_registration *r) {
   uint64_t number = 0;
   /* It distinguishes clients, and protects nothing. */
-  if (getrandom(&number, sizeof number, 0) < 0) number = (uint64_t)(odtc_seconds() * 1e9);
+  if (syscall(SYS_getrandom, &number, sizeof number, 0) < 0) number = (uint64_t)(odtc_seconds() * 1e9);
   r->former[0] = '\0';
   snprintf(r->match, sizeof r->match, "%.200s:%016llx", r->key, (unsigned long long)number);
   r->seen = odtc_seconds();
