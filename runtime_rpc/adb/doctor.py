@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.adb import state
 from odtc.runtime_rpc.adb.client import Adb, find_adb
-from odtc.runtime_rpc.adb.kit import FOLDER
-from odtc.runtime_rpc.adb.setup import log_lines, tracker_name
+from odtc.runtime_rpc.adb.server import FOLDER, log_lines, tracker_name
 from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
 from odtc.runtime_rpc.tracker import greeting
 from odtc.runtime_rpc.tracker.trackers import tracker_at

@@ -2,7 +2,8 @@
 
 The phone has namespaces of its own for mounts, processes and the network, so the host reaches it
 through its daemon alone, and it reaches the host through `adb reverse` alone. What it runs of its
-own is a shell (busybox); what odtc brings to it is aarch64, and runs in an emulator.
+own is a shell (busybox); what odtc brings to it is for Android on 64-bit ARM, and runs in an emulator,
+with what stands for Android there.
 """
 
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 
 from odtc.runtime_rpc.standin import adbd
+from odtc.runtime_rpc.standin.android import emulated, write_android
 from odtc.runtime_rpc.standin.phone import running
 from odtc.runtime_rpc.standin.tools import find_tool
 
@@ -58,7 +60,7 @@ PROPERTIES = {
     "ro.soc.manufacturer": "QEMU",
     "ro.soc.model": "user",
     "ro.kernel.qemu": "1",
-    "odtc.emulator": f"{_EMULATOR} -cpu {_CPU}",
+    "odtc.emulator": " ".join(emulated(_EMULATOR, _CPU)),
 }
 _GETPROP = """\
 #!/system/bin/sh
@@ -131,6 +133,7 @@ def adb_phone(port: int = 0, disk: str = DISK) -> Iterator[AdbPhone]:
         root, files = Path(scratch, "root"), Path(scratch, "files")
         root.mkdir()
         _write_files(files)
+        write_android(files)
         enter = ["sh", "-euc", _ENTER, "sh", str(root), busybox, emulator, str(files), disk]
         daemon = [sys.executable, str(Path(adbd.__file__)), str(listener.fileno())]
         with running([*unshare, *user, *enter, *daemon], log, listener) as process:

@@ -15,22 +15,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from odtc.core.errors import DeviceError
 from odtc.core.process.progress import Progress, silent
-from odtc.runtime_rpc.server_files import write_server
-from odtc.runtime_rpc.standin.gpu import LIBRARY, build_gpu_root
-from odtc.runtime_rpc.standin.root import (
-    EMULATOR,
-    PACKAGES_FOLDER,
-    PYTHON,
-    SERVER_FOLDER,
-    build_root,
-)
+from odtc.runtime_rpc.standin.root import EMULATOR
+from odtc.runtime_rpc.standin.systems import Making, System, android
 from odtc.runtime_rpc.standin.tools import find_tool, last_lines
 from odtc.runtime_rpc.tracker import tracker_server
 from odtc.runtime_rpc.tracker.trackers import tracker_at
@@ -41,44 +33,28 @@ _LOOPBACK = "127.0.0.1"
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
 _LOG_BYTES = 8192
-_CPU = "cortex-a76"
 _SESSIONS = "/tmp/sessions"  # noqa: S108
-# PoCL's compiled kernels, by hashes of their code: an emulated compiler takes a minute.
-_COMPILED = "/tmp/pocl"  # noqa: S108
 _START_HINT = "where `unshare` or `mount` is refused, allow user namespaces or run as root"
 
 # Read-only, so that no session can change the root for the next; /tmp is the phone's memory.
-_ENTER = f"""
-root=$1 emulator=$2 server=$3 preload=$4 compiled=$5
-shift 5
+_ENTER = """
+root=$1 emulator=$2
+shift 2
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/tmp"
 mount --bind /dev/null "$root/dev/null"
 mount --bind /dev/urandom "$root/dev/urandom"
-mount --bind "$emulator" "$root{EMULATOR}"
-mount --bind "$server" "$root{SERVER_FOLDER}"
-if [ "$preload" ]; then
-    # PoCL finds its cores there.
-    mount --rbind /sys "$root/sys"
-    mkdir "$root{_COMPILED}"
-    mount --bind "$compiled" "$root{_COMPILED}"
-fi
+mount --bind "$emulator" "$root$EMULATOR"
+while [ "$1" != -- ]; do
+    test -e "$root$2" || mkdir "$root$2"
+    mount --rbind "$1" "$root$2"
+    shift 2
+done
+shift
 mount -o remount,bind,ro,nosuid,nodev "$root"
-exec chroot "$root" {EMULATOR} -cpu {_CPU} -E "LD_PRELOAD=$preload" \\
-    {PYTHON} -m odtc.runtime_rpc.server "$@"
-"""
-
-_ENVIRONMENT = {
-    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/tmp",  # noqa: S108
-    "LC_ALL": "C.UTF-8",
-    "POCL_CACHE_DIR": _COMPILED,
-    "PYTHONPATH": f"{SERVER_FOLDER}:{PACKAGES_FOLDER}",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONUNBUFFERED": "1",
-    "TVM_USE_RUNTIME_LIB": "1",
-}
+exec chroot "$root" "$@"
+""".replace("$EMULATOR", EMULATOR)
 
 
 class EmulatedPhone:
@@ -91,7 +67,7 @@ class EmulatedPhone:
         key: the device key that it registers.
         tracker_port: the tracker's port; 0 is one that is free.
         progress: called with the stage of the start.
-        gpu: whether it has an OpenCL device.
+        system: makes what it runs.
     """
 
     def __init__(
@@ -100,10 +76,10 @@ class EmulatedPhone:
         tracker_port: int = 0,
         progress: Progress = silent,
         *,
-        gpu: bool = False,
+        system: Making = android,
     ) -> None:
         self.key = key
-        self._gpu = gpu
+        self._system = system
         self.tracker_port = tracker_port
         self._progress = progress
         self._log: IO[bytes]
@@ -119,21 +95,20 @@ class EmulatedPhone:
         """Starts the phone; returns when a session can be opened.
 
         Raises:
-            BuildError: the root folder is not in the cache and cannot be built.
+            BuildError: what it runs is not in the cache and cannot be built.
             DeviceError: the phone did not start within `START_SECONDS`.
         """
-        root = (build_gpu_root if self._gpu else build_root)(self._progress)
-        preload = LIBRARY if self._gpu else ""
-        self._progress("starting the phone")
         with ExitStack() as stack:
+            files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odtc-phone-")))
+            system = self._system(files, self._progress)
+            self._progress("starting the phone")
             self._log = stack.enter_context(tempfile.TemporaryFile("a+b"))
             with self._listen() as listener:
                 self.tracker_port = listener.getsockname()[1]
                 stack.enter_context(running(_tracker_command(listener), self._log, listener))
-            files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odtc-phone-")))
-            write_server(files)
-            command = [*_enter(root, files, preload), *self._options()]
-            self._server = stack.enter_context(running(command, self._log, env=_ENVIRONMENT))
+            command = [*_enter(system), *self._options()]
+            environment = system.environment
+            self._server = stack.enter_context(running(command, self._log, env=environment))
             self._wait_until_free()
             self._stack = stack.pop_all()
 
@@ -164,7 +139,7 @@ class EmulatedPhone:
 
     def _options(self) -> list[str]:
         where = ["--listen", "tcp:0", "--tracker", f"tcp:{self.tracker_port}"]
-        what = ["--key", self.key, "--odtc", version("odtc"), "--emulated", "--until-closed"]
+        what = ["--key", self.key, "--emulated", "--until-closed"]
         return [*where, *what, "--folder", _SESSIONS]
 
     def _listen(self) -> socket.socket:
@@ -203,21 +178,15 @@ def _tracker_command(listener: socket.socket) -> list[str]:
     return [sys.executable, "-m", tracker_server.__name__, str(listener.fileno())]
 
 
-def _enter(root: Path, server: Path, preload: str) -> list[str]:
-    """The command that enters the root and starts the server there; its arguments follow."""
+def _enter(system: System) -> list[str]:
+    """The command that enters the root and starts the server there; its options follow."""
     emulator = find_tool("qemu-aarch64-static")
     unshare = [find_tool("unshare"), "--mount", "--pid", "--fork", "--kill-child"]
     # A user other than root becomes root, but only in there.
     user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    places = [str(root), emulator, str(server), preload, _kept(root) if preload else ""]
-    return [*unshare, *user, "sh", "-euc", _ENTER, "sh", *places]
-
-
-def _kept(root: Path) -> str:
-    """Where `_COMPILED` of the phones of a root lies."""
-    kept = root.with_name(f"{root.name}-kernels")
-    kept.mkdir(mode=0o700, exist_ok=True)
-    return str(kept)
+    mounted = [word for there, here in system.mounted.items() for word in (str(here), there)]
+    words = [str(system.root), emulator, *mounted, "--", *system.command]
+    return [*unshare, *user, "sh", "-euc", _ENTER, "sh", *words]
 
 
 @contextmanager

@@ -186,6 +186,14 @@ def _install_wheels(root: Path, progress: Progress) -> None:
     run_tool([*pip, *target, *tags, *_requirements()], hint=_PIP_HINT)
 
 
+def add_mount_points(root: Path) -> None:
+    """Adds to a root folder what is mounted there when a phone starts."""
+    for folder in _MOUNTED_FOLDERS:
+        Path(f"{root}{folder}").mkdir(exist_ok=True)
+    for file in _MOUNTED_FILES:
+        Path(f"{root}{file}").touch()
+
+
 def _finish(root: Path, progress: Progress) -> None:
     for dropped in map(root.joinpath, _DROPPED):
         if dropped.is_dir():
@@ -194,10 +202,7 @@ def _finish(root: Path, progress: Progress) -> None:
             dropped.unlink(missing_ok=True)
     for tests in list(root.glob("opt/**/tests")):
         shutil.rmtree(tests)
-    for folder in _MOUNTED_FOLDERS:
-        Path(f"{root}{folder}").mkdir(exist_ok=True)
-    for file in _MOUNTED_FILES:
-        Path(f"{root}{file}").touch()
+    add_mount_points(root)
     # Bytecode is the same on every machine: the phone, which is slow, need not compile. Another
     # version's it does not read.
     if not PYTHON.endswith(f"python{sys.version_info.major}.{sys.version_info.minor}"):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from odtc.core.errors import BuildError
 
 _PACKAGES = {
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "apt-get": "apt",
     "busybox": "busybox-static",

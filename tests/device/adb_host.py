@@ -11,10 +11,11 @@ from unittest import mock
 
 import psutil
 
-from odtc.runtime_rpc.adb import setup, state
+from odtc.runtime_rpc.adb import server, setup, state
+from odtc.runtime_rpc.native.device.build import NAME
 from odtc.runtime_rpc.standin.adb_phone import DISK, AdbPhone, adb_phone
 
-SERVER = "odtc.runtime_rpc.server"
+SERVER = f"./{NAME}"
 
 
 def adb(*words: str) -> str:
@@ -99,7 +100,7 @@ def wait_until_free(phone: AdbPhone, seconds: float = 15) -> None:
     assert known
     deadline = time.monotonic() + seconds
     while True:
-        said = setup.ask(known, {"ask": "status"})
+        said = server.ask(known, {"ask": "status"})
         if said and not said["busy"]:
             break
         assert time.monotonic() < deadline, said

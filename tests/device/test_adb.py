@@ -16,7 +16,7 @@ import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
 from odtc.core.errors import DeviceError
-from odtc.runtime_rpc.adb import setup, state
+from odtc.runtime_rpc.adb import server, setup, state
 from odtc.runtime_rpc.adb.describe import parse
 from odtc.runtime_rpc.profile.trace import EMULATED
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
@@ -127,7 +127,7 @@ def test_who_is_not_trusted_is_not_served(ready: AdbPhone) -> None:
     """Another app of the phone reaches the abstract socket, and is sent away."""
     known = state.find(ready.serial)
     assert known
-    name = setup.server_name(known)
+    name = server.server_name(known)
     script = (
         "import os, socket; os.setuid(10077); s = socket.socket(socket.AF_UNIX);"
         f"s.settimeout(5); s.connect('\\0{name}')\n"
@@ -159,7 +159,7 @@ def test_what_a_phone_does_not_say_is_left_out(printed: str) -> None:
 
 
 def test_a_full_phone_is_not_filled_further(plugged: AdbPhone) -> None:
-    with plugged_in(disk="100m") as small, pytest.raises(DeviceError, match="KiB left; odtc's"):
+    with plugged_in(disk="512k") as small, pytest.raises(DeviceError, match="KiB left; odtc's"):
         setup.set_up(small.serial, tracker=0)
     assert not state.find(small.serial)
 

@@ -20,9 +20,12 @@ import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
 from odtc.core.errors import DeviceBusyError, DeviceError, DeviceLostError
+from odtc.core.process.progress import silent
 from odtc.runtime_rpc import connect as connecting
-from odtc.runtime_rpc.adb import local_tracker, setup, state
+from odtc.runtime_rpc.adb import local_tracker, server, setup, state
+from odtc.runtime_rpc.adb.client import Adb
 from odtc.runtime_rpc.guards.limits import Limits
+from odtc.runtime_rpc.native.android import device
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone, adb_phone
 from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 from odtc.runtime_rpc.sweep.sweep import Sweep
@@ -350,10 +353,11 @@ def test_a_server_of_another_version_is_replaced(
     known = state.find(ready.serial)
     assert known
     with monkeypatch.context() as patched:
-        patched.setattr(setup, "version", lambda _: "0.0.1")
-        phone = setup.Adb(ready.serial)
-        setup._stop_server(known, phone)
-        setup._start(phone, known)
+        patched.setattr(device, "version", lambda _: "0.0.1")
+        phone, program = Adb(ready.serial), device.android_device()
+        server.push(phone, program, silent)
+        server.stop(phone, known)
+        server.start(phone, known, server.program_hash(program))
     with pytest.raises(DeviceError, match=r"odtc is 0\.0\.1 there and .* here"):
         odtc.connect(known.url)
     odtc.connect(f"adb://{ready.serial}").close()

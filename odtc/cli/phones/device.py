@@ -112,7 +112,7 @@ def _doctor(args: argparse.Namespace) -> int:
 def _shell(args: argparse.Namespace) -> int:
     """Becomes adb's shell, so that keys and signals are its own."""
     from odtc.runtime_rpc.adb.client import Adb, find_adb
-    from odtc.runtime_rpc.adb.kit import FOLDER
+    from odtc.runtime_rpc.adb.server import FOLDER
 
     Adb(args.serial).check()
     enter = f"cd {FOLDER} 2>/dev/null;"

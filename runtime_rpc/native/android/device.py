@@ -14,8 +14,8 @@ from pathlib import Path
 
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.process.native_library import kept_library
-from odtc.runtime_rpc.native.device.build import NAME, source_folders
 from odtc.runtime_rpc.native.build import FOLDER as RUNTIME
+from odtc.runtime_rpc.native.device.build import NAME, source_folders
 
 # Where a wheel has it, under a name that tells what it was made from.
 PREBUILT = Path(__file__).parent / "prebuilt"

@@ -1,0 +1,156 @@
+"""Odtc-device on a phone: pushed, started, asked, stopped.
+
+Nothing of the phone is needed but Android's shell, and nothing of it is changed: all lies in one
+folder, which is the shell's own.
+"""
+
+import hashlib
+import time
+from contextlib import suppress
+from typing import Any
+
+from odtc.core.disk.left_behind import temporary_folder
+from odtc.core.errors import DeviceError
+from odtc.core.process.progress import Progress
+from odtc.runtime_rpc.adb.client import Adb
+from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
+from odtc.runtime_rpc.native.device.build import NAME
+from odtc.runtime_rpc.server.net import wire
+from odtc.runtime_rpc.tracker import greeting
+
+FOLDER = "/data/local/tmp/odtc"
+START_SECONDS = 90.0
+
+_ASK_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_LOG_LINES = 15
+_ABIS = ("arm64-v8a",)
+# Beside the program, and the one that it replaces: for a step, of which nobody knows here.
+_ROOM_KIB = 1024
+
+# Its words are the server's options. An emulator is named by the stand-in alone.
+_START = (
+    "umask 077; echo $$ > pid; "
+    'test "$(getprop ro.kernel.qemu)" = 1 && set -- --emulated "$@"; '
+    f'exec $(getprop odtc.emulator) ./{NAME} --folder {FOLDER}/sessions "$@"'
+)
+
+
+def server_name(phone: Phone) -> str:
+    """The abstract socket of a phone's server."""
+    return f"odtc-{phone.key}"
+
+
+def tracker_name(phone: Phone) -> str:
+    """The abstract socket on a phone that is forwarded to the tracker."""
+    return f"odtc-{phone.key}-tracker"
+
+
+def program_hash(program: bytes) -> str:
+    """What a server that was started from here says of its program."""
+    return hashlib.sha256(program).hexdigest()[:16]
+
+
+def ask(phone: Phone, message: dict[str, Any]) -> dict[str, Any] | None:
+    """Asks a phone's server and returns its answer; None if there is no server."""
+    with (
+        suppress(OSError, ValueError),
+        greeting.greet((LOOPBACK, phone.port), _ASK_SECONDS) as connection,
+    ):
+        return wire.ask(connection, message)
+    return None
+
+
+def is_current(phone: Phone, program: bytes) -> bool:
+    """Whether the phone's server runs and is this program."""
+    found = ask(phone, {"ask": "status"})
+    if found is None or found.get("files") != program_hash(program):
+        return False
+    with suppress(DeviceError):
+        greeting.check_versions(found, phone.serial)
+        return True
+    return False
+
+
+def log_lines(adb: Adb) -> str:
+    """The end of the server's log."""
+    with suppress(DeviceError):
+        return adb.shell(f"tail -n {_LOG_LINES} {FOLDER}/log").strip()
+    return ""
+
+
+def push(adb: Adb, program: bytes, progress: Progress) -> None:
+    """Pushes the program beside one that runs.
+
+    Raises:
+        DeviceError: the phone has another ABI, or no room.
+    """
+    abi = adb.shell("getprop ro.product.cpu.abi").strip()
+    if abi not in _ABIS:
+        raise DeviceError(
+            f"the phone's ABI is {abi!r}; odtc has a server for {', '.join(_ABIS)}",
+            where=adb.serial,
+            hint="use a phone whose Android is a 64-bit one",
+        )
+    adb.shell(f"mkdir -p {FOLDER} && chmod 700 {FOLDER}")
+    needed = -(-len(program) // 1024) + _ROOM_KIB
+    free = int(adb.shell(f"df -k {FOLDER}").splitlines()[-1].split()[-3])
+    if free < needed:
+        raise DeviceError(
+            f"the phone has {free} KiB left; odtc's server needs {needed} KiB",
+            where=f"{adb.serial}, {FOLDER}",
+            hint="free space on the phone",
+        )
+    progress("pushing odtc-device to the phone")
+    with temporary_folder() as files:
+        (files / NAME).write_bytes(program)
+        adb.push(files / NAME, f"{FOLDER}/{NAME}.new")
+
+
+def stop(adb: Adb, phone: Phone) -> None:
+    """Stops the server of a phone, whichever way it listens."""
+    ask(phone, {"ask": "stop"})
+    adb.shell(
+        f"cd {FOLDER} 2>/dev/null || exit 0; test -f pid || exit 0; "
+        "for i in 1 2 3 4 5 6 7 8 9; do kill -0 $(cat pid) 2>/dev/null || break; sleep 0.2; done; "
+        "kill -9 $(cat pid) 2>/dev/null; rm -f pid"
+    )
+
+
+def start(adb: Adb, phone: Phone, files: str) -> None:
+    """Starts the program that was pushed last; returns when it answers.
+
+    Args:
+        adb: of the phone.
+        phone: to be.
+        files: its hash.
+
+    Raises:
+        DeviceError: it does not start; with the end of its log.
+    """
+    options = (
+        f"--listen abstract:{server_name(phone)} --tracker abstract:{tracker_name(phone)} "
+        f"--key {phone.key} --port {phone.port} --files {files}"
+    )
+    # When this shell ends, processes that are still in its session may get SIGHUP. A host that has
+    # no such thing as the right to execute a file gives none.
+    adb.shell(
+        f"cd {FOLDER} && rm -f pid && {{ test ! -f {NAME}.new || mv -f {NAME}.new {NAME}; }} && "
+        f"chmod 700 {NAME} && trap '' HUP && "
+        f"{{ setsid sh -c '{_START}' sh {options} </dev/null >log 2>&1 & }}"
+    )
+    deadline = time.monotonic() + START_SECONDS
+    while ask(phone, {"ask": "status"}) is None:
+        alive = adb.shell(f"kill -0 $(cat {FOLDER}/pid) 2>/dev/null && echo yes || true").strip()
+        if time.monotonic() > deadline or (not alive and _had_time(deadline)):
+            raise DeviceError(
+                f"the server did not start on the phone; its log ends with\n{log_lines(adb)}",
+                where=phone.serial,
+                hint="`odtc device doctor SERIAL` says what is wrong",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _had_time(deadline: float) -> bool:
+    """Whether a process that is being started must exist by now."""
+    return deadline - time.monotonic() < START_SECONDS - _ASK_SECONDS

@@ -1,0 +1,92 @@
+"""What an emulated phone runs: odtc-device for Android, or the server in Python with TVM's runtime.
+
+The latter has what odtc-device has not yet: kernels that are measured while tuning, and OpenCL.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from odtc.core.process.progress import Progress
+from odtc.runtime_rpc.native.android.device import android_device
+from odtc.runtime_rpc.server_files import write_server
+from odtc.runtime_rpc.standin.android import emulated, write_android
+from odtc.runtime_rpc.standin.gpu import LIBRARY, build_gpu_root
+from odtc.runtime_rpc.standin.root import (
+    EMULATOR,
+    PACKAGES_FOLDER,
+    PYTHON,
+    SERVER_FOLDER,
+    add_mount_points,
+    build_root,
+)
+
+_CPU = "cortex-a76"
+_PROGRAM = "/system/bin/odtc-device"
+# PoCL's compiled kernels, by hashes of their code: an emulated compiler takes a minute.
+_COMPILED = "/tmp/pocl"  # noqa: S108
+_PATHS = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LC_ALL": "C.UTF-8"}  # noqa: S108
+
+
+@dataclass(frozen=True)
+class System:
+    """What runs, and where.
+
+    Attributes:
+        root: its root folder, which stays as it is.
+        command: the words that start the server there; its options follow.
+        mounted: what is mounted into the root, by where.
+        environment: of the server.
+    """
+
+    root: Path
+    command: tuple[str, ...]
+    mounted: Mapping[str, Path] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=lambda: _PATHS)
+
+
+# Makes one; a folder is there for the time that the phone runs.
+Making = Callable[[Path, Progress], System]
+
+
+def android(folder: Path, progress: Progress) -> System:
+    """Odtc-device, as a phone with Android has it."""
+    progress("compiling odtc-device for Android")
+    root = folder / "root"
+    root.mkdir()
+    add_mount_points(root)
+    write_android(root)
+    program = Path(f"{root}{_PROGRAM}")
+    program.write_bytes(android_device())
+    program.chmod(0o755)
+    return System(root, (*emulated(EMULATOR, _CPU), _PROGRAM))
+
+
+def python(folder: Path, progress: Progress) -> System:
+    """The server in Python."""
+    return _python(folder, build_root(progress), {}, "")
+
+
+def python_with_gpu(folder: Path, progress: Progress) -> System:
+    """The same with an OpenCL device."""
+    root = build_gpu_root(progress)
+    kept = root.with_name(f"{root.name}-kernels")
+    kept.mkdir(mode=0o700, exist_ok=True)
+    # PoCL finds its cores in /sys.
+    return _python(folder, root, {"/sys": Path("/sys"), _COMPILED: kept}, LIBRARY)
+
+
+def _python(folder: Path, root: Path, mounted: Mapping[str, Path], preload: str) -> System:
+    write_server(folder)
+    environment = {
+        **_PATHS,
+        "POCL_CACHE_DIR": _COMPILED,
+        "PYTHONPATH": f"{SERVER_FOLDER}:{PACKAGES_FOLDER}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TVM_USE_RUNTIME_LIB": "1",
+    }
+    emulator = (EMULATOR, "-cpu", _CPU, "-E", f"LD_PRELOAD={preload}")
+    server = (PYTHON, "-m", "odtc.runtime_rpc.server", "--odtc", version("odtc"))
+    return System(root, (*emulator, *server), {SERVER_FOLDER: folder, **mounted}, environment)
