@@ -65,7 +65,7 @@ class Linker:
         identity: str = "",
         kind: Sequence[str] | None = None,
     ) -> list[str]:
-        """The whole command line that links `objects` into `output`, a library or of another kind."""
+        """The whole command line that links `objects` into `output`: a library, or another kind."""
         build_id = f"0x{identity}" if identity else "sha1"
         kind = ["-shared", "-soname", output.name] if kind is None else kind
         flags = [*_FLAGS, f"--build-id={build_id}", *kind]

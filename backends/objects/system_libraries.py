@@ -45,8 +45,8 @@ _DEVICE = frozenset(
         "getsockname getsockopt getuid kill listen memchr mkdir mkdtemp nanosleep openat opendir "
         "poll prctl pread printf pthread_cond_signal pthread_cond_timedwait pthread_condattr_init "
         "pthread_condattr_setclock readdir realpath recv rmdir scandir send setpgid setrlimit "
-        "setsockopt shutdown sigaddset sigemptyset signal signalfd sigprocmask socket stderr stdout "
-        "stpcpy strcat strcpy strdup strstr strtod strtok_r strtol strtoll time uname "
+        "setsockopt shutdown sigaddset sigemptyset signal signalfd sigprocmask socket stderr "
+        "stdout stpcpy strcat strcpy strdup strstr strtod strtok_r strtol strtoll time uname "
         "unlinkat vfprintf waitpid"
     ).split()
 )

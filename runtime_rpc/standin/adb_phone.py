@@ -2,8 +2,8 @@
 
 The phone has namespaces of its own for mounts, processes and the network, so the host reaches it
 through its daemon alone, and it reaches the host through `adb reverse` alone. What it runs of its
-own is a shell (busybox); what odtc brings to it is for Android on 64-bit ARM, and runs in an emulator,
-with what stands for Android there.
+own is a shell (busybox); what odtc brings to it is for Android on 64-bit ARM, and runs in an
+emulator, with what stands for Android there.
 """
 
 import os

@@ -7,6 +7,7 @@ import pytest
 from odtc.runtime_rpc.adb.setup import set_up
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
+from odtc.runtime_rpc.standin.systems import python
 from tests.device.adb_host import adb_server, plugged_in
 
 
@@ -14,6 +15,13 @@ from tests.device.adb_host import adb_server, plugged_in
 def phone() -> Iterator[EmulatedPhone]:
     """An emulated phone; `phone.url` is what `odtc.connect` takes."""
     with EmulatedPhone() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def phone_with_tvm() -> Iterator[EmulatedPhone]:
+    """One with the server in Python, which loads libraries of kernels by TVM's runtime."""
+    with EmulatedPhone("tvm", system=python) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""odtc-device on 64-bit ARM, under emulation: the bits of TVM on the emulated phone."""
+"""odtc-device for 64-bit ARM, under emulation: the bits of TVM there."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ STEPS = 3
 pytestmark = [pytest.mark.device, needs_emulated_arm()]
 
 
-def test_it_trains_to_the_same_bits(phone, tmp_path: Path) -> None:
+def test_it_trains_to_the_same_bits(phone_with_tvm, tmp_path: Path) -> None:
     onnx.save(tower(layers=2), path := tmp_path / "tower.onnx")
     update = odtc.Update(odtc.AdamW(), ema=0.9)
     artifact = odtc.compile(path, "linux-arm64-cpu", batch=4, optimizer=update)
@@ -27,7 +27,7 @@ def test_it_trains_to_the_same_bits(phone, tmp_path: Path) -> None:
     with (
         serving(tmp_path / "sessions", server=ARM) as url,
         artifact.trainer(device=url, threads=2) as there,
-        artifact.trainer(device=phone.url, threads=2) as by_tvm,
+        artifact.trainer(device=phone_with_tvm.url, threads=2) as by_tvm,
     ):
         info = there.session.info()
         assert (info["machine"], info["emulated"]) == ("aarch64", True)

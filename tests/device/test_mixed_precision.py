@@ -106,12 +106,12 @@ def sessions_end() -> Iterator[None]:
 
 
 @pytest.fixture
-def kernels(phone, library) -> Callable[..., np.ndarray]:
+def kernels(phone_with_tvm, library) -> Callable[..., np.ndarray]:
     """From a kernel's family and case, and its inputs, to what it gives on the phone."""
     path, module = library
-    tracker = rpc.connect_tracker("127.0.0.1", phone.tracker_port)
+    tracker = rpc.connect_tracker("127.0.0.1", phone_with_tvm.tracker_port)
     tracker._sock.settimeout(10)
-    session = tracker.request(phone.key, max_retry=1, session_timeout=60)
+    session = tracker.request(phone_with_tvm.key, max_retry=1, session_timeout=60)
     session.upload(str(path))
     loaded = session.load_module(path.name)
 

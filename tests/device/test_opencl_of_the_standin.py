@@ -10,6 +10,7 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
+from odtc.runtime_rpc.standin.systems import python_with_gpu
 from tests.numeric.mlp import batches, mlp_artifact
 
 pytestmark = pytest.mark.device
@@ -19,7 +20,7 @@ TARGET = "android-opencl{gpu=mali-g76}"
 
 @pytest.fixture(scope="module")
 def phone_with_gpu() -> Iterator[EmulatedPhone]:
-    with EmulatedPhone(gpu=True) as running:
+    with EmulatedPhone(system=python_with_gpu) as running:
         yield running
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import psutil
 import pytest
 
 import odtc
@@ -14,7 +15,7 @@ from odtc.cli.measuring.sweep_tables import EMULATED
 from odtc.runtime_rpc.profile.trace import trace_of
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from tests.runtime_rpc.trace_format import faults
-from tests.runtime_rpc.trees import ADRENO
+from tests.runtime_rpc.trees import ADRENO, plant
 
 pytestmark = pytest.mark.device
 
@@ -31,11 +32,11 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_phone_is_clocked_and_sampled_there(artifact: Path, phone: EmulatedPhone) -> None:
     session = odtc.connect(phone.url)
-    for name, text in ADRENO.items():
-        session.remote.upload(bytearray(text.encode()), f"tree/{name}")
+    (server,) = psutil.Process(phone._server.pid).children()
+    plant(ADRENO, Path(f"/proc/{server.pid}/root/tmp/tree"))
     loaded = odtc.load(artifact)
     trainer, (x, y, *_) = loaded.trainer(session), digits_data()
-    with trainer.profile(root="tree") as profiling:
+    with trainer.profile(root="/tmp/tree") as profiling:
         losses = [trainer.step(x[:BATCH], y[:BATCH], lr=0.1) for _ in range(3)]
     session.close()
     profile = profiling.profile

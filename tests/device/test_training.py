@@ -64,9 +64,9 @@ def test_steps_of_one_call_are_those_of_several(artifacts, phone) -> None:
     assert all(np.array_equal(v, weights[k]) for k, v in several.parameters().items())
 
 
-def test_the_phone_allocates_what_was_planned(artifacts, phone) -> None:
+def test_the_phone_allocates_what_was_planned(artifacts, phone_with_tvm) -> None:
     """The arena once, and the loss of each step."""
-    artifact, session = artifacts["android-cpu"], odtc.connect(phone.url)
+    artifact, session = artifacts["android-cpu"], odtc.connect(phone_with_tvm.url)
     arenas: list[int] = []
 
     class Watching(type(session)):

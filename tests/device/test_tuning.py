@@ -12,6 +12,7 @@ from odtc.autoschedule.tuning.database import read
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
+from odtc.runtime_rpc.standin.systems import python
 from tests.cli.training.digits import BATCH, Digits, make_digits
 
 TARGET = "linux-arm64-cpu{threads=1}"
@@ -30,11 +31,14 @@ def argv(digits: Digits, file: Path, *options: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.device
 def test_a_session_on_a_phone_applies_its_records_and_computes_the_same(
-    phone: EmulatedPhone, digits: Digits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    phone_with_tvm: EmulatedPhone,
+    digits: Digits,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = tmp_path / "records.jsonl"
     # It ends with steps of both, whose losses it compares.
-    options = ("--devices", phone.url, "--trials", "30")
+    options = ("--devices", phone_with_tvm.url, "--trials", "30")
     assert main(argv(digits, file, *options)) == ExitCode.OK
     out = capsys.readouterr().out
     assert "EMULATED" in out
@@ -50,20 +54,24 @@ def test_a_session_on_a_phone_applies_its_records_and_computes_the_same(
     assert main(compiled) == ExitCode.OK
     assert "when measured" not in capsys.readouterr().err
     if any(record.is_better for record in records if record.kept):
-        assert main([*compiled, "--device", phone.url]) == ExitCode.OK
+        assert main([*compiled, "--device", phone_with_tvm.url]) == ExitCode.OK
         assert "when measured: " in capsys.readouterr().err
 
 
 @pytest.fixture
 def second() -> Iterator[EmulatedPhone]:
-    with EmulatedPhone(key="second") as running:
+    with EmulatedPhone(key="second", system=python) as running:
         yield running
 
 
 @pytest.mark.slow
 @pytest.mark.device
 def test_a_device_that_dies_is_dropped_and_its_trials_are_done_by_another(
-    phone: EmulatedPhone, second: EmulatedPhone, digits: Digits, tmp_path: Path, capsys: Any
+    phone_with_tvm: EmulatedPhone,
+    second: EmulatedPhone,
+    digits: Digits,
+    tmp_path: Path,
+    capsys: Any,
 ) -> None:
     file = tmp_path / "records.jsonl"
 
@@ -74,7 +82,7 @@ def test_a_device_that_dies_is_dropped_and_its_trials_are_done_by_another(
 
     ending = threading.Thread(target=end_it)
     ending.start()
-    options = ("--devices", phone.url, second.url, "--trials", "40")
+    options = ("--devices", phone_with_tvm.url, second.url, "--trials", "40")
     assert main(argv(digits, file, *options)) == ExitCode.OK
     ending.join()
     keys = [record.key for record in read(file).records]
