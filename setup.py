@@ -30,11 +30,13 @@ class BuildWithRuntime(build_py):
         if self.editable_mode:
             return
         self.platform = self._said_by("odtc.runtime_rpc.native.wheel")
+        version = self.distribution.get_version()
+        self._said_by("odtc.runtime_rpc.native.android.wheel", version)
         self._said_by("odtc.app.android_runtime")
 
-    def _said_by(self, module: str) -> str:
+    def _said_by(self, module: str, *words: str) -> str:
         """Runs a module of the copy."""
-        command = [sys.executable, "-B", "-m", module]
+        command = [sys.executable, "-B", "-m", module, *words]
         done = subprocess.run(
             command, cwd=self.build_lib, stdout=subprocess.PIPE, text=True, check=False
         )

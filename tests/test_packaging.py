@@ -20,6 +20,7 @@ import odtc
 from odtc.app.export import export_app
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.native.android import compiler as android_compiler
+from odtc.runtime_rpc.native.android.device import android_device
 from tests.native.parity import bits
 from tests.needs import needs
 from tests.numeric.mlp import batches, mlp_artifact
@@ -173,6 +174,17 @@ def test_the_wheel_alone_trains_an_artifact(base: Path):
     wanted = [trainer.step(x, y, lr=0.05) for x, y in data]
     assert [bits(float.fromhex(loss)) for loss in losses] == [*map(bits, wanted)]
     assert evaluated == trainer.evaluate(x[0][:5]).tobytes().hex()
+    assert not list(folder.rglob("libraries/*"))
+
+
+@needs(any(each() for each in android_compiler._COMPILERS), reason="no compiler for 64-bit ARM")
+def test_the_wheel_alone_has_the_server_of_a_phone(base: Path):
+    """The one that is compiled here; and without a compiler."""
+    words = ["device", "build", "--machine", "android", "-o", "odtc-device"]
+    done = run_in(base, "-m", "odtc", *words)
+    assert not done.returncode, done.stderr
+    folder = base.parents[1]
+    assert (folder / "odtc-device").read_bytes() == android_device()
     assert not list(folder.rglob("libraries/*"))
 
 

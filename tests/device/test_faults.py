@@ -353,7 +353,7 @@ def test_a_server_of_another_version_is_replaced(
     known = state.find(ready.serial)
     assert known
     with monkeypatch.context() as patched:
-        patched.setattr(device, "version", lambda _: "0.0.1")
+        patched.setattr(device.metadata, "version", lambda _: "0.0.1")
         phone, program = Adb(ready.serial), device.android_device()
         server.push(phone, program, silent)
         server.stop(phone, known)

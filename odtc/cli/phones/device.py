@@ -1,8 +1,9 @@
-"""`odtc device setup|stop|doctor|shell`: one phone behind adb; and `build`: a server for Linux."""
+"""`odtc device setup|stop|doctor|shell`: one phone behind adb; and `build`: the server alone."""
 
 import argparse
-import os
 import platform
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,12 +11,15 @@ from odtc.cli.console import emit, emit_json, stages
 from odtc.cli.options import add_json_option, at_least
 from odtc.core.errors import ExitCode
 
+# As a shell has it, of a process that a signal has ended.
+_SIGNALLED = 128
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "device",
-        help="set up a phone, stop it, find what is wrong with it; a server for a board with Linux",
+        help="set up a phone, stop it, find what is wrong with it; write the server of a device",
         description="Looks after one phone behind adb, or writes the server of another device.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
@@ -42,15 +46,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     shell.set_defaults(run=_shell)
     build = actions.add_parser(
         "build",
-        help="write the server of a device with Linux, which needs no Python there",
-        description="Compiles odtc-device, a server in C for the CPU of a device with Linux, "
-        "such as a Raspberry Pi. It runs artifacts for that CPU, behind TVM's tracker.",
+        help="write the server of a device, such as a board with Linux",
+        description="Writes odtc-device, a server in C for the CPU of a device: one with Linux, "
+        "such as a Raspberry Pi, or a phone, where `odtc device setup` brings it by itself. It "
+        "runs artifacts for that CPU, behind TVM's tracker.",
     )
     build.add_argument(
         "--machine",
-        choices=("aarch64", "x86_64"),
+        choices=("aarch64", "x86_64", "android"),
         default=platform.machine(),
-        help="of the device (default: as this one)",
+        help="of the device: one with Linux, or a phone with Android for 64-bit ARM "
+        "(default: as this one)",
     )
     build.add_argument(
         "-o", "--output", default="odtc-device", help="the program (default: odtc-device)"
@@ -78,13 +84,17 @@ def _setup(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> int:
     from odtc.core.disk.files import atomic_write
+    from odtc.runtime_rpc.native.android.device import android_device
     from odtc.runtime_rpc.native.device.build import compiler_for, device_program
 
-    content = device_program(compiler_for(args.machine))
+    if args.machine == "android":
+        content, system = android_device(), "Android on aarch64"
+    else:
+        content, system = device_program(compiler_for(args.machine)), f"Linux on {args.machine}"
     with atomic_write(Path(args.output)) as temporary:
         temporary.write_bytes(content)
         temporary.chmod(0o755)
-    emit(f"{args.output}: {len(content):,} bytes for Linux on {args.machine}")
+    emit(f"{args.output}: {len(content):,} bytes for {system}")
     return ExitCode.OK
 
 
@@ -110,7 +120,7 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _shell(args: argparse.Namespace) -> int:
-    """Becomes adb's shell, so that keys and signals are its own."""
+    """Runs adb's shell, whose keys and signals are its own."""
     from odtc.runtime_rpc.adb.client import Adb, find_adb
     from odtc.runtime_rpc.adb.server import FOLDER
 
@@ -118,4 +128,11 @@ def _shell(args: argparse.Namespace) -> int:
     enter = f"cd {FOLDER} 2>/dev/null;"
     words = [" ".join([enter, *args.command])] if args.command else ["-t", f"{enter} exec sh -i"]
     sys.stdout.flush()
-    os.execv(find_adb(), ["adb", "-s", args.serial, "shell", *words])  # noqa: S606
+    with subprocess.Popen([find_adb(), "-s", args.serial, "shell", *words]) as shell:
+        # Ctrl-C is the shell's, which it ends or not.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            code = shell.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else _SIGNALLED - code

@@ -9,7 +9,7 @@ library alone.
 import hashlib
 import shutil
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 
 from odtc.core.disk.left_behind import temporary_folder
@@ -40,31 +40,33 @@ def android_device() -> bytes:
         BuildError: there is no compiler or linker, or it failed, or Android would not start it.
         OSError: there is no room to compile it.
     """
-    prebuilt = prebuilt_path()
+    own = metadata.version("odtc")
+    prebuilt = prebuilt_path(own)
     if prebuilt.is_file():
         return prebuilt.read_bytes()
     from odtc.runtime_rpc.native.android.compiler import arm_compiler, made_from
 
     compiler = arm_compiler()
-    parts = made_from(compiler, *_FLAGS, version("odtc"), files=(*_files(), Path(__file__)))
-    return kept_library(parts, lambda output: compile_device(compiler, output))
+    parts = made_from(compiler, *_FLAGS, own, files=(*_files(), Path(__file__)))
+    return kept_library(parts, lambda output: compile_device(compiler, output, own))
 
 
-def prebuilt_path() -> Path:
-    """Where a wheel of these sources has the program; a checkout has none."""
-    found = hashlib.sha256(version("odtc").encode())
+def prebuilt_path(version: str) -> Path:
+    """Where a wheel of a version, and of these sources, has the program; a checkout has none."""
+    found = hashlib.sha256(version.encode())
     own = Path(__file__).parent
     for path in (*_files(), *sorted(own.glob("*.h")), *sorted(own.glob("*.py"))):
         found.update(b"%s\0%s\0" % (path.name.encode(), path.read_bytes()))
     return PREBUILT / f"{NAME}-{found.hexdigest()[:32]}"
 
 
-def compile_device(compiler: Sequence[str], output: Path) -> None:
+def compile_device(compiler: Sequence[str], output: Path, version: str) -> None:
     """Compiles and links `output`, and checks that Android starts it.
 
     Args:
         compiler: its command.
         output: a new path.
+        version: of odtc, which it tells clients.
 
     Raises:
         BuildError: the compiler or the linker failed, or Android would not start the program.
@@ -80,7 +82,7 @@ def compile_device(compiler: Sequence[str], output: Path) -> None:
 
     folders = source_folders()
     sources = [path for path in _files() if path.suffix == ".c"]
-    flags = [*_FLAGS, f'-DODTC_VERSION="{version("odtc")}"']
+    flags = [*_FLAGS, f'-DODTC_VERSION="{version}"']
     with temporary_folder() as folder:
         objects = []
         # The runtime has functions that are called as some of the larger header.
