@@ -1,9 +1,14 @@
 """Bytes of memory that this process can still take, as Linux and Android say it."""
 
-import resource
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+try:
+    import resource
+except ImportError:
+    # Windows, which has no such limit.
+    resource: Any = None
 
 _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
@@ -79,6 +84,8 @@ def _lines(path: Path) -> list[str]:
 
 def _addresses() -> Iterator[int]:
     """The address space that `ulimit -v` leaves."""
+    if not resource:
+        return
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
         yield limit - _field(_PROC / "self" / "status", "VmSize")

@@ -13,6 +13,8 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.relocation import RelocationTable
+from elftools.elf.segments import InterpSegment
 
 from odtc.backends.objects.system_libraries import INTERPRETER, system_libraries
 from odtc.backends.targets import Target
@@ -142,7 +144,8 @@ def _undefined(library: _Library) -> Iterator[str]:
 
 
 def _interpreter(library: _Library) -> Iterator[str]:
-    found = [each.get_interp_name() for each in library.elf.iter_segments("PT_INTERP")]
+    segments = [each for each in library.elf.iter_segments() if isinstance(each, InterpSegment)]
+    found = [each.get_interp_name() for each in segments]
     if found != [INTERPRETER]:
         yield f"its loader is {', '.join(found) or 'none'}, and Android's is {INTERPRETER}"
 
@@ -152,13 +155,16 @@ def _any_address(library: _Library) -> Iterator[str]:
         yield "it is no program that runs at any address (PIE)"
 
 
+def _in(table: RelocationTable) -> list[int]:
+    """The types of the relocations of a table."""
+    return [each["r_info_type"] for each in table.iter_relocations()]
+
+
 def _copies(library: _Library) -> Iterator[str]:
-    tables = library.dynamic.get_relocation_tables()
-    for name, table in tables.items():
-        if name != "RELR" and any(
-            each["r_info_type"] == _R_AARCH64_COPY for each in table.iter_relocations()
-        ):
-            yield "it has copies of a library's variables, which Android's loader does not make"
+    tables = library.dynamic.get_relocation_tables().values()
+    found = [each for table in tables if isinstance(table, RelocationTable) for each in _in(table)]
+    if _R_AARCH64_COPY in found:
+        yield "it has copies of a library's variables, which Android's loader does not make"
 
 
 _Rules = tuple[Callable[[_Library], Iterator[str]], ...]

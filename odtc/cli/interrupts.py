@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -13,11 +13,12 @@ from typing import Any
 from odtc.core.errors import ExitCode
 
 # Each with its exit code, 128 and its number, and how people are told.
-ENDS: Mapping[int, tuple[ExitCode, str]] = {
+ENDS: dict[int, tuple[ExitCode, str]] = {
     signal.SIGINT: (ExitCode.INTERRUPTED, "interrupted"),
     signal.SIGTERM: (ExitCode.TERMINATED, "terminated"),
-    signal.SIGHUP: (ExitCode.HUNG_UP, "hung up"),
 }
+if hasattr(signal, "SIGHUP"):  # Windows has none
+    ENDS[signal.SIGHUP] = (ExitCode.HUNG_UP, "hung up")
 # One request may come as several signals: `timeout` sends SIGTERM to the process and to its group,
 # a shell hands on the SIGHUP that the kernel sent already. A person who presses Ctrl-C twice means
 # it.

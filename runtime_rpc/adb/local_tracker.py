@@ -22,6 +22,8 @@ from odtc.runtime_rpc.tracker.trackers import tracker_at
 DEFAULT_PORT = 9190
 _SECONDS = 5.0
 _START_SECONDS = 30.0
+# Of Windows, where there are no sessions: without the console of this process.
+_DETACHED = getattr(subprocess, "DETACHED_PROCESS", 0)
 
 
 def ensure(port: int) -> int:
@@ -30,19 +32,19 @@ def ensure(port: int) -> int:
     Raises:
         DeviceError: the port is in use by something else.
     """
-    if port and _answers(port):
-        return port
-    try:
-        listener = socket.create_server((LOOPBACK, port))
-    except OSError as error:
-        raise DeviceError(
-            f"no tracker can listen on port {port}: {error.strerror}",
-            where=_name(port),
-            hint="give another --tracker PORT",
-        ) from error
-    with listener:
-        port = listener.getsockname()[1]
-        _start(listener, port)
+    with state.alone("the tracker"):
+        if port and _answers(port):
+            return port
+        try:
+            with socket.create_server((LOOPBACK, port)) as listener:
+                port = listener.getsockname()[1]
+        except OSError as error:
+            raise DeviceError(
+                f"no tracker can listen on port {port}: {error.strerror}",
+                where=_name(port),
+                hint="give another --tracker PORT",
+            ) from error
+        _start(port)
     return port
 
 
@@ -66,7 +68,8 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _start(listener: socket.socket, port: int) -> None:
+def _start(port: int) -> None:
+    """Starts a tracker that goes on without this process and its terminal."""
     key = secrets.token_hex(16)
     path = _path(port)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -74,12 +77,12 @@ def _start(listener: socket.socket, port: int) -> None:
         temporary.write_text(json.dumps({"port": port, "key": key}))
     with path.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", tracker_server.__name__, str(listener.fileno()), "--detached"],
+            [sys.executable, "-m", tracker_server.__name__, str(port), "--detached"],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
-            pass_fds=[listener.fileno()],
             start_new_session=True,
+            creationflags=_DETACHED,
         )
     assert process.stdin
     process.stdin.write(key.encode())

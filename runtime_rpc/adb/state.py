@@ -1,6 +1,5 @@
 """Phones that this host has set up, remembered between two commands."""
 
-import fcntl
 import json
 import os
 import re
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from odtc.core.disk.files import atomic_write
+from odtc.core.disk.locks import wait_for_lock
 
 LOOPBACK = "127.0.0.1"
 
@@ -68,11 +68,11 @@ def forget(serial: str) -> None:
 
 
 @contextmanager
-def alone(serial: str) -> Iterator[None]:
-    """A lock among this user's processes, for one phone."""
+def alone(name: str) -> Iterator[None]:
+    """A lock among this user's processes, for one phone by its serial, or another thing."""
     folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _path(serial).with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _path(name).with_suffix(".lock").open("w") as lock:
+        wait_for_lock(lock.fileno())
         yield
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 # A mode of `runtime.config_threadpool`: one core to a thread, of a list.
 _ONE_CORE_EACH = -2
+# Linux's; a client of a device may have another system.
+_CAN_BIND = hasattr(os, "sched_setaffinity")
 # Taken before TVM binds a thread of this process.
-_EVERYWHERE = frozenset(os.sched_getaffinity(0))
+_EVERYWHERE = frozenset(os.sched_getaffinity(0) if _CAN_BIND else range(os.cpu_count() or 1))
 
 
 def core_speeds(root: str = "/") -> dict[int, int]:
@@ -52,4 +54,5 @@ def use_cores(cores: Sequence[int], *, bind_caller: bool) -> None:
 def unbind() -> None:
     """Lets the calling thread run on any core; it is born bound as the thread that starts it."""
     with suppress(OSError):
-        os.sched_setaffinity(0, _EVERYWHERE)
+        if _CAN_BIND:
+            os.sched_setaffinity(0, _EVERYWHERE)

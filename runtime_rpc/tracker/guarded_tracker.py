@@ -201,9 +201,7 @@ class GuardedTracker(tracker.TrackerServerHandler):
 
     def _make_room(self) -> bool:
         """Ends the least recently useful connection, if another waits for its file."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
-        if not poll.poll(0):
+        if not _is_waiting(self._sock):
             return False
         if goes := self.peer_table.last():
             goes.close()
@@ -217,6 +215,16 @@ class GuardedTracker(tracker.TrackerServerHandler):
         self._ioloop.add_handler(
             self._sock.fileno(), lambda _, events: self._on_event(events), self._ioloop.READ
         )
+
+
+def _is_waiting(listener: socket.socket) -> bool:
+    """Whether a connection waits to be accepted."""
+    if not hasattr(select, "poll"):
+        # Windows, where a set of sockets may have any of them.
+        return bool(select.select([listener], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class _FewLines(logging.Filter):

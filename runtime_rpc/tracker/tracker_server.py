@@ -1,10 +1,12 @@
 """The process of a tracker, TVM's own with bounds.
 
-    python -m odtc.runtime_rpc.tracker.tracker_server LISTENER [--detached]
+    python -m odtc.runtime_rpc.tracker.tracker_server LISTENER
+    python -m odtc.runtime_rpc.tracker.tracker_server PORT --detached
 
 LISTENER is the number of an inherited socket. It listens before the process starts, so the port is
-known and no connection is refused. The process ends when its standard input is closed; if it
-is detached, standard input is the key of the message that ends it.
+known and no connection is refused. The process ends when its standard input is closed. If it is
+detached, it listens at a port of loopback itself, as sockets are not inherited everywhere, and
+standard input is the key of the message that ends it.
 """
 
 import os
@@ -15,6 +17,7 @@ import threading
 from odtc.core.process.without_torch import leave_out_torch
 
 _NO_STOP_KEY = ""
+_LOOPBACK = "127.0.0.1"
 
 
 def _exit_with_stdin() -> None:
@@ -23,17 +26,21 @@ def _exit_with_stdin() -> None:
     os._exit(0)
 
 
-def main(listener: int, *, detached: bool) -> None:
-    """Tracks until it is asked to end."""
+def main(number: int, *, detached: bool) -> None:
+    """Tracks until it is asked to end.
+
+    Args:
+        number: of the port, if detached; else of the socket.
+        detached: whether it goes on without the process that started it.
+    """
     leave_out_torch()
     from odtc.runtime_rpc.tracker.guarded_tracker import track
 
-    stop_key = _NO_STOP_KEY
     if detached:
-        stop_key = sys.stdin.read()
+        track(socket.create_server((_LOOPBACK, number)), sys.stdin.read())
     else:
         threading.Thread(target=_exit_with_stdin, daemon=True).start()
-    track(socket.socket(fileno=listener), stop_key)
+        track(socket.socket(fileno=number), _NO_STOP_KEY)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ from elftools.elf.elffile import ELFFile
 from tvm import te
 
 from odtc.backends import targets
-from odtc.backends.objects.elf import check_library
+from odtc.backends.objects.elf import check_library, check_program
 from odtc.backends.objects.library import export_library
-from odtc.backends.objects.link import find_linker, link
+from odtc.backends.objects.link import find_linker, link, link_program
 from odtc.backends.objects.stub_library import stub_library
 from odtc.backends.objects.system_libraries import TVM, write_stubs
 from odtc.backends.targets import Target, parse_target
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import BuildError
+from tests.needs import needs_emulated_arm
 
 PHONE = parse_target("android-cpu")
 # Without SSE4 and FMA, so that LLVM calls libm for what they would do.
@@ -282,3 +283,59 @@ def test_what_an_app_has_not(objects: list[Path], tmp_path: Path):
         "  - it needs the library libtvm_ffi.so; allowed are libc.so, libdl.so, libm.so",
         "  - it leaves the symbol TVMFFIErrorSetRaisedFromCStrParts undefined: no library has it",
     ]
+
+
+ARM_COMPILER = "aarch64-linux-gnu-gcc"
+# A program that calls nothing, and one that has a variable of a library.
+BEGINNING = "void _start(void) {}"
+COPYING = "extern void *stderr; void *f(void) { return stderr; } void _start(void) { f(); }"
+
+
+def program_of(folder: Path, text: str, *flags: str) -> list[Path]:
+    """The object file of a program for a phone."""
+    (source := folder / "program.c").write_text(text)
+    output = folder / "program.o"
+    command = [ARM_COMPILER, "-O1", "-ffreestanding", *flags, "-c", str(source)]
+    subprocess.run([*command, "-o", str(output)], check=True)
+    return [output]
+
+
+def refusal_of_program(path: Path) -> list[str]:
+    with pytest.raises(BuildError, match="the program cannot be shipped") as caught:
+        check_program(path, PHONE)
+    _, *lines, _ = str(caught.value).splitlines()
+    return [line.removeprefix("  - ") for line in lines]
+
+
+@needs_emulated_arm()
+def test_a_program_has_the_loader_of_android_and_any_address(tmp_path: Path):
+    objects = program_of(tmp_path, BEGINNING)
+    link_program(objects, tmp_path / "good", PHONE)
+    check_program(tmp_path / "good", PHONE)
+    link(objects, tmp_path / "other", PHONE, kind=["-pie", "--dynamic-linker=/lib/ld.so"])
+    assert refusal_of_program(tmp_path / "other") == [
+        "its loader is /lib/ld.so, and Android's is /system/bin/linker64"
+    ]
+    link(objects, tmp_path / "library", PHONE)
+    assert refusal_of_program(tmp_path / "library") == [
+        "its loader is none, and Android's is /system/bin/linker64",
+        "it is no program that runs at any address (PIE)",
+    ]
+
+
+@needs_emulated_arm()
+def test_a_program_has_no_copies_of_variables(tmp_path: Path):
+    (source := tmp_path / "libc.c").write_text("void *stderr;")
+    library = tmp_path / "libc.so"
+    flags = ["-shared", "-nostdlib", "-fPIC", "-Wl,-soname,libc.so"]
+    subprocess.run([ARM_COMPILER, *flags, str(source), "-o", str(library)], check=True)
+    objects = [*program_of(tmp_path, COPYING, "-fno-pic"), library]
+    with pytest.raises(BuildError, match="recompile with -fPIC"):
+        link_program(objects, tmp_path / "refused", PHONE)
+    kind = ["-pie", "--dynamic-linker=/system/bin/linker64"]
+    link(objects, tmp_path / "copying", PHONE, kind=kind)
+    assert refusal_of_program(tmp_path / "copying") == [
+        "it has copies of a library's variables, which Android's loader does not make"
+    ]
+    link_program([*program_of(tmp_path, COPYING, "-fPIC"), library], tmp_path / "good", PHONE)
+    check_program(tmp_path / "good", PHONE)

@@ -188,6 +188,9 @@ def _may_be_written(found: os.stat_result, *, is_store: bool) -> bool:
         is_store: whether that is the store's; else the store lies in it. That may be root's, and
             one in which nobody renames what is another's, as in /tmp.
     """
+    if not hasattr(os, "getuid"):
+        # Windows has no such numbers and bits: a user's folders are the user's own.
+        return False
     if found.st_uid != os.getuid() and (is_store or found.st_uid != 0):
         return True
     is_shared = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

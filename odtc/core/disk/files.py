@@ -26,7 +26,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     with output_errors(path), _temporary(path) as (temporary, final):
         yield temporary
-        with open(temporary, "rb") as written:
+        with open(temporary, "r+b") as written:
             os.fsync(written.fileno())
         os.replace(temporary, final)
 

@@ -12,10 +12,11 @@ one looks for it once more when it has the lock, and makes another where it is g
 
 Ctrl-C and its like may come between any two steps here. So a thing is known before it is there, and
 until it is gone: what an exception got in the way of, `remove_all` does at the end of the process.
+
+Where there is no `flock`, nothing is held, and what a process that was killed leaves stays.
 """
 
 import atexit
-import fcntl
 import functools
 import hashlib
 import os
@@ -28,6 +29,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from odtc.core.disk.locks import HAS_FLOCK, take_lock
+
 LOCK = ".lock"
 
 _PREFIX = "odtc"
@@ -35,6 +38,8 @@ _PREFIX = "odtc"
 _LONGEST_NAME = 255 - 32
 _RANDOM = 8
 _NO_LOCK = -1
+# Windows has no links that a name leads to by itself.
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 # Folders that may be there, each with its lock and the process that made it, not one forked.
 _folders: dict[Path, tuple[int, int]] = {}
 # Files beside their targets that may be there.
@@ -65,6 +70,8 @@ def _is_new_folder(folder: Path) -> bool:
     """Makes a folder, and locks it; whether nobody had it before, or has removed it meanwhile."""
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
+        if not HAS_FLOCK:
+            return True
         with suppress(FileNotFoundError):
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             if _is_held(lock, folder / LOCK):
@@ -127,7 +134,8 @@ def temporary_beside(target: Path) -> Iterator[Path]:
     finally:
         path.unlink(missing_ok=True)
         _files.discard(path)
-        os.close(lock)
+        if lock != _NO_LOCK:
+            os.close(lock)
 
 
 def _new_file(folder: Path, prefix: str) -> tuple[int, Path]:
@@ -135,7 +143,10 @@ def _new_file(folder: Path, prefix: str) -> tuple[int, Path]:
         path = folder / _random_name(prefix)
         _files.add(path)
         with suppress(FileExistsError):
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            lock = os.open(path, _NEW_FILE, 0o600)
+            if not HAS_FLOCK:
+                os.close(lock)
+                return _NO_LOCK, path
             if _is_held(lock, path):
                 return lock, path
             os.close(lock)
@@ -149,7 +160,7 @@ def _random_name(prefix: str) -> str:
 def _is_held(lock: int, path: Path) -> bool:
     """Takes a lock; whether it was free, and `path` is still what is locked."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(lock)
     except BlockingIOError:
         return False
     except OSError:
@@ -179,7 +190,9 @@ def _remove_files(folder: Path, prefix: str) -> None:
 
 
 def _own(folder: Path, prefix: str) -> list[os.DirEntry[str]]:
-    """The entries of this user in a folder, of names that are made here."""
+    """The entries of this user in a folder, of names that are made here and can be locked."""
+    if not HAS_FLOCK:
+        return []
     length = len(prefix) + _RANDOM
     with suppress(OSError), os.scandir(folder) as entries:
         return [
@@ -214,7 +227,7 @@ def _locked(path: Path) -> Iterator[None]:
     """
     lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(lock)
         yield
     finally:
         os.close(lock)

@@ -19,7 +19,8 @@ class _Turn:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        os.register_at_fork(after_in_child=self._begin)
+        if register := getattr(os, "register_at_fork", None):
+            register(after_in_child=self._begin)
 
     def _begin(self) -> None:
         self.lock = threading.RLock()

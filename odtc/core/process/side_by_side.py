@@ -10,8 +10,9 @@ U = TypeVar("U")
 
 
 def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    """How many cores this process may use; of systems that do not say that, how many there are."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def side_by_side(work: Callable[[T], U], items: Sequence[T]) -> list[U]:

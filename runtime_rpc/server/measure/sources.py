@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
+_TICK_SECONDS = 1 / (os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100)
 _IDLE, _WAITING, _COUNTED = 3, 4, 8
 _CPU_LINE = re.compile(r"^(cpu\d+) (.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(\.\d+)?")

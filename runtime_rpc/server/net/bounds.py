@@ -5,8 +5,14 @@ one more, the least recently useful peer is dropped: so newcomers always get in,
 the running session stays.
 """
 
-import resource
 from contextlib import suppress
+from typing import Any
+
+try:
+    import resource
+except ImportError:
+    # Windows, which has no such limit.
+    resource: Any = None
 
 # A question, or a header of TVM's: both are far shorter.
 QUESTION_BYTES = 1024
@@ -45,6 +51,8 @@ NO_FILES_SECONDS = 0.5
 
 def most_peers() -> int:
     """Raises the limit of open files as far as allowed; returns how many peers fit."""
+    if not resource:
+        return PEERS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = PEERS + SPARE_FILES
     if hard != resource.RLIM_INFINITY:

@@ -1,0 +1,58 @@
+"""Python as hosts without POSIX have it: found and run by each process whose path has this folder.
+
+What only POSIX has is not to be found, files are inherited by no process, and locks are Windows'.
+"""
+
+import builtins
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import types
+from typing import Any
+
+_OF_POSIX = {"fcntl", "grp", "pty", "pwd", "resource", "termios"}
+_POPEN = subprocess.Popen.__init__
+_flock, _exclusive = fcntl.flock, fcntl.LOCK_EX
+
+
+def _start(self: subprocess.Popen[bytes], *words: Any, **options: Any) -> None:
+    inherited = {"pass_fds", "preexec_fn"} & options.keys()
+    if inherited:
+        raise ValueError(f"{inherited} is not supported on Windows platforms")
+    options.pop("creationflags", None)
+    _POPEN(self, *words, **options)
+
+
+def _lock(file: int, mode: int, count: int) -> None:
+    _flock(file, _exclusive)
+
+
+subprocess.Popen.__init__ = _start  # pyright: ignore[reportAttributeAccessIssue]
+subprocess.DETACHED_PROCESS = 8  # pyright: ignore[reportAttributeAccessIssue]
+
+_import = builtins.__import__
+
+
+def _imported(name: str, globals: Any = None, *words: Any, **others: Any) -> Any:
+    scope = globals or {}
+    if name in _OF_POSIX and scope.get("__name__", "").startswith("odtc"):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return _import(name, globals, *words, **others)
+
+
+# Other packages go by the system's name.
+builtins.__import__ = _imported
+windows: Any = types.ModuleType("msvcrt")
+windows.LK_LOCK, windows.locking = 1, _lock
+sys.modules["msvcrt"] = windows
+for place, names in {
+    os: "O_NOFOLLOW O_NONBLOCK execv fork getuid geteuid killpg register_at_fork statvfs "
+    "sched_getaffinity sched_setaffinity setsid sysconf",
+    select: "poll",
+    signal: "SIGHUP SIGKILL SIGCHLD",
+}.items():
+    for name in names.split():
+        delattr(place, name)
