@@ -41,6 +41,7 @@ class Code(IntEnum):
     UNSUPPORTED = 12
     CPU = 13
     NO_ROOM = 14
+    DEVICE = 15
 
 
 class NativeError(Exception):

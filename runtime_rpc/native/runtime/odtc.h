@@ -56,8 +56,9 @@ typedef enum {
   ODTC_KERNEL = 11,     /* a kernel failed */
   ODTC_UNSUPPORTED = 12, /* the file asks for what this version does not do */
   ODTC_CPU = 13,        /* the CPU lacks an instruction of the kernels */
-  ODTC_NO_ROOM = 14     /* a disk is full, or a quota: nothing of a checkpoint is written; or a folder has no room for a
+  ODTC_NO_ROOM = 14,    /* a disk is full, or a quota: nothing of a checkpoint is written; or a folder has no room for a
                            file in place of memory, or cannot be written */
+  ODTC_DEVICE = 15      /* there is no such GPU, or it was lost, or its driver reports a failure */
 } odtc_code;
 
 typedef enum {

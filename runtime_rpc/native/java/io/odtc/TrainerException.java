@@ -34,6 +34,8 @@ public final class TrainerException extends RuntimeException {
     public static final int CPU = 13;
     /** A folder has no room for a file in place of memory, or cannot be written. */
     public static final int NO_ROOM = 14;
+    /** There is no such GPU, or it was lost, or its driver reports a failure. */
+    public static final int DEVICE = 15;
 
     private final int code;
 
