@@ -57,7 +57,7 @@ class Built:
         tuned: kernels whose loops come from a tuning record, each with its source.
         winograd: kernels that are convolutions in Winograd's form.
         layouts: of images in the training step, as JSON; empty where nobody chose any.
-        lines: its functions as calls, where kernels are object files.
+        lines: its functions as calls.
     """
 
     executable: relax.VMExecutable
@@ -101,7 +101,7 @@ def built_of(
         tuned_kernels(scheduled),
         winograd_kernels(scheduled),
         str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
-        lines_of(planned) if made.objects.files else Lines({}),
+        lines_of(planned) if train_step else Lines({}),
     )
 
 

@@ -15,7 +15,7 @@ from odtc.backends.objects.static_kernels import check_kernels, write_kernels
 from odtc.backends.program.lines import Lines
 from odtc.backends.program.program import program_of
 from odtc.backends.program.write import program_bytes
-from odtc.backends.targets import Target
+from odtc.backends.targets import CPU, Target
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import memory_plans_json
@@ -67,17 +67,18 @@ def _write_model(step: Step, root: Path) -> None:
 def _write_program(
     manifest: Manifest, lines: Lines, identity: str, target: Target, root: Path
 ) -> Path | None:
-    """The step as data; None where it is none, as on a GPU, whose calls only TVM can make."""
-    if target.threads is None or not lines.of:
+    """The step as data; None where it does something else than calling kernels."""
+    if not lines.of:
         return None
     path = root / bundles.PROGRAM
     facts = {
         **_cores(target),
+        **({} if target.kind == CPU else {"gpu": target.kind}),
         "weights_sha256": bundles.file_sha256(root / bundles.PARAMETERS),
         # What a checkpoint says of the run that it is of.
         "run": json.dumps(step_identity(manifest), sort_keys=True),
     }
-    program = program_of(manifest, lines.of, identity, target.threads, facts)
+    program = program_of(manifest, lines.of, identity, target.threads or 1, facts)
     path.write_bytes(program_bytes(program))
     return path
 

@@ -154,7 +154,7 @@ static odtc_code check_file(loading *l, odtc_pages file, odtc_problem *problem) 
   return ODTC_OK;
 }
 
-static void take_up(loading *l) {
+static odtc_code take_up(loading *l) {
   odtc_trainer *t = l->trainer;
   float factor = (float)((double)t->program.head->micro_batches / (double)l->micro_batches);
   for (size_t n = 0; n < t->program.argument_count; ++n) {
@@ -166,9 +166,15 @@ static void take_up(loading *l) {
     int is_sum = (t->program.arguments[n].flags & ODTC_ACCUMULATOR) != 0;
     if (is_sum && factor != 1)
       for (size_t i = 0; i < tensor->bytes / sizeof(float); ++i) ((float *)tensor->data)[i] *= factor;
+    if (odtc_send_argument(t, n)) {
+      t->torn = 1;
+      return t->problem.code;
+    }
+    odtc_leave_argument(t, n);
   }
   t->steps = l->steps;
   t->torn = 0;
+  return ODTC_OK;
 }
 
 static odtc_code load(odtc_trainer *t, odtc_pages file, int is_mapped) {
@@ -176,7 +182,7 @@ static odtc_code load(odtc_trainer *t, odtc_pages file, int is_mapped) {
   l.data = calloc(t->program.argument_count + 1, sizeof *l.data);
   if (!l.data) return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a checkpoint");
   odtc_code code = check_file(&l, file, &t->problem);
-  if (!code) take_up(&l);
+  if (!code) code = take_up(&l);
   free(l.hashes), free(l.strings), free(l.data);
   return code;
 }

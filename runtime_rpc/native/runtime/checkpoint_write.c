@@ -1,4 +1,5 @@
 /* The same trainer gives the same bytes as Python's. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,10 +51,12 @@ static odtc_code check_finite(odtc_trainer *t, const char *path) {
     if (!odtc_is_saved(p, n, t->steps) || a->role == ODTC_FROZEN || may_overflow) continue;
     if (a->code != 2 || a->bits != 32) continue;
     const float *values = t->arguments[n].data;
+    if (odtc_fetch_argument(t, n)) return t->problem.code;
     for (size_t i = 0; i < a->bytes / sizeof *values; ++i)
       if (!isfinite(values[i]))
         return odtc_fail(&t->problem, ODTC_NOT_FINITE, "%.100s is not finite: %.200s is not written",
                          t->arguments[n].name, path);
+    odtc_leave_argument(t, n);
   }
   return ODTC_OK;
 }
@@ -95,13 +98,22 @@ static void put_metadata(odtc_text *head, const odtc_trainer *t, const char *has
   odtc_text_put(head, ",\"sha256\":\"%064d\"}", 0);
 }
 
+static size_t number_of(const odtc_trainer *t, const odtc_tensor *tensor) {
+  return (size_t)(tensor - t->arguments);
+}
+
 /* The header in JSON, filled up to a multiple of eight, with its own hash. */
-static void put_header(odtc_text *head, const odtc_trainer *t, const odtc_tensor **tensors) {
+static odtc_code put_header(odtc_text *head, odtc_trainer *t, const odtc_tensor **tensors) {
   odtc_text hashes = {0};
   char hash[ODTC_HEX_BYTES], dtype[8];
   size_t at = 0;
   for (const odtc_tensor **each = tensors; *each; ++each) {
+    if (odtc_fetch_argument(t, number_of(t, *each))) {
+      odtc_text_end(&hashes);
+      return t->problem.code;
+    }
     odtc_hash_text((*each)->data, (*each)->bytes, hash);
+    odtc_leave_argument(t, number_of(t, *each));
     odtc_text_put(&hashes, each == tensors ? "{" : ", ");
     odtc_text_put_string(&hashes, (*each)->name);
     odtc_text_put(&hashes, ": \"%s\"", hash);
@@ -122,7 +134,7 @@ static void put_header(odtc_text *head, const odtc_trainer *t, const odtc_tensor
   }
   odtc_text_put(head, "}");
   while (!head->failed && head->used % 8) odtc_text_put(head, " ");
-  if (head->failed) return;
+  if (head->failed) return ODTC_OK;
   uint64_t length = head->used - 8;
   memcpy(head->at, &length, sizeof length);
   odtc_hash_text((const uint8_t *)head->at, head->used, hash);
@@ -131,8 +143,9 @@ static void put_header(odtc_text *head, const odtc_trainer *t, const odtc_tensor
   for (size_t n = 0; n + sizeof field < head->used; ++n)
     if (!memcmp(head->at + n, field, sizeof field - 1)) {
       memcpy(head->at + n + sizeof field - 1, hash, ODTC_HEX_BYTES - 1);
-      return;
+      break;
     }
+  return ODTC_OK;
 }
 
 static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *head,
@@ -140,8 +153,15 @@ static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *
   odtc_new_file file;
   odtc_begin_file(&file, path);
   odtc_add_to_file(&file, head->at, head->used);
-  for (; *tensors; ++tensors) odtc_add_to_file(&file, (*tensors)->data, (*tensors)->bytes);
-  return odtc_end_file(&file, path, &t->problem);
+  odtc_problem other = {0};
+  odtc_code code = ODTC_OK;
+  for (; *tensors && !code; ++tensors) {
+    if ((code = odtc_fetch_argument(t, number_of(t, *tensors)))) file.error = EIO;
+    odtc_add_to_file(&file, (*tensors)->data, (*tensors)->bytes);
+    odtc_leave_argument(t, number_of(t, *tensors));
+  }
+  odtc_code ended = odtc_end_file(&file, path, code ? &other : &t->problem);
+  return code ? code : ended;
 }
 
 static odtc_code no_memory(odtc_trainer *t, const char *what) {
@@ -156,7 +176,7 @@ static odtc_code prepare(odtc_trainer *t, const char *path, odtc_text *head,
     return odtc_fail(&t->problem, ODTC_TORN, "the weights are torn, and no checkpoint is written");
   if (check_finite(t, path)) return t->problem.code;
   *tensors = saved(t);
-  if (*tensors) put_header(head, t, *tensors);
+  if (*tensors && put_header(head, t, *tensors)) return t->problem.code;
   return !*tensors || head->failed ? no_memory(t, "a header") : ODTC_OK;
 }
 
@@ -184,8 +204,12 @@ odtc_code odtc_save_bytes(odtc_trainer *t, void **bytes, size_t *count) {
     uint8_t *at = *bytes = malloc(*count);
     if (!at) code = no_memory(t, "a checkpoint");
     if (at) memcpy(at, head.at, head.used), at += head.used;
-    for (const odtc_tensor **each = tensors; at && *each; at += (*each++)->bytes)
-      if ((*each)->bytes) memcpy(at, (*each)->data, (*each)->bytes);
+    for (const odtc_tensor **each = tensors; at && *each && !code; at += (*each++)->bytes) {
+      code = odtc_fetch_argument(t, number_of(t, *each));
+      if ((*each)->bytes && !code) memcpy(at, (*each)->data, (*each)->bytes);
+      odtc_leave_argument(t, number_of(t, *each));
+    }
+    if (code) free(*bytes), *bytes = NULL, *count = 0;
   }
   odtc_text_end(&head);
   free(tensors);

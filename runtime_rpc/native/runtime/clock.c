@@ -25,7 +25,10 @@ static int has_room(odtc_clock *clock) {
 }
 
 void odtc_note(odtc_clock *clock, const char *kernel, int64_t begin) {
-  int64_t end = odtc_now();
+  odtc_note_times(clock, kernel, begin, odtc_now());
+}
+
+void odtc_note_times(odtc_clock *clock, const char *kernel, int64_t begin, int64_t end) {
   if (has_room(clock))
     clock->calls[clock->count++] = (odtc_timed_call){kernel, begin, end};
   else
@@ -33,7 +36,7 @@ void odtc_note(odtc_clock *clock, const char *kernel, int64_t begin) {
 }
 
 odtc_code odtc_start_clock(odtc_trainer *t) {
-  if (odtc_check_open(t)) return t->problem.code;
+  if (odtc_check_open(t) || odtc_time_gpu(t, 1)) return t->problem.code;
   t->clock.count = 0;
   t->clock.is_short = 0;
   t->clock.is_on = 1;
@@ -45,6 +48,7 @@ odtc_code odtc_stop_clock(odtc_trainer *t, const odtc_timed_call **calls, size_t
       odtc_check_given(t, count, "a place for their number"))
     return t->problem.code;
   t->clock.is_on = 0;
+  if (odtc_time_gpu(t, 0)) return t->problem.code;
   *calls = t->clock.calls;
   *count = t->clock.count;
   if (!t->clock.is_short) return ODTC_OK;

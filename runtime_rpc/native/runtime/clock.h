@@ -12,7 +12,8 @@ typedef struct {
 
 /* Nanoseconds of the monotonic clock. */
 int64_t odtc_now(void);
-/* Notes a call that ends now. */
+/* Notes a call that ends now; and one of such times. */
 void odtc_note(odtc_clock *clock, const char *kernel, int64_t begin);
+void odtc_note_times(odtc_clock *clock, const char *kernel, int64_t begin, int64_t end);
 
 #endif

@@ -94,7 +94,9 @@ static odtc_code take_entry(void *with, const odtc_entry *entry, odtc_problem *p
       return odtc_entry_misfit(t->arguments + n, entry, problem);
     if (f->in_place) {
       int is_aligned = (uintptr_t)entry->data % ODTC_ALIGNMENT == 0;
-      if (p->arguments[n].role == ODTC_FROZEN && is_aligned)
+      /* What is trained on a GPU is not where it is mirrored. */
+      if ((p->arguments[n].role == ODTC_FROZEN && is_aligned) ||
+          (odtc_is_for_gpu(p) && p->arguments[n].role != ODTC_AVERAGE))
         t->parts[n] = entry->data, f->stays = 1;
       continue;
     }

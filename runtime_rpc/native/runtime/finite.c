@@ -23,22 +23,25 @@ static int is_marked(double loss, float *inside) {
   return isfinite(*inside);
 }
 
-static int may_skip(const odtc_trainer *t) {
+static int may_skip(odtc_trainer *t) {
   const odtc_program_head *head = t->program.head;
   if (head->flags & ODTC_SKIPS) return 1;
-  return head->scale != ODTC_NONE && *(float *)t->arguments[head->scale].data >= LEAST_SCALE;
+  return head->scale != ODTC_NONE && !odtc_fetch_argument(t, head->scale) &&
+         *(float *)t->arguments[head->scale].data >= LEAST_SCALE;
 }
 
 /* The first tensor of float32 that is not finite, among those of roles; NULL where all are. */
-static const odtc_tensor *find_first(const odtc_trainer *t, unsigned roles, size_t *wrong,
+static const odtc_tensor *find_first(odtc_trainer *t, unsigned roles, size_t *wrong,
                                      float *such) {
   for (size_t n = 0; n < t->program.argument_count; ++n) {
     const odtc_tensor *tensor = t->arguments + n;
     if (!(roles >> tensor->role & 1) || tensor->code != 2 || tensor->bits != 32) continue;
     const float *values = tensor->data;
     *wrong = 0;
+    if (odtc_fetch_argument(t, n)) return NULL;
     for (size_t i = 0; i < tensor->bytes / sizeof *values; ++i)
       if (!isfinite(values[i]) && !(*wrong)++) *such = values[i];
+    odtc_leave_argument(t, n);
     if (*wrong) return tensor;
   }
   return NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device.h"
 #include "memory.h"
 #include "pool.h"
 
@@ -140,6 +141,7 @@ odtc_code odtc_library_open(const odtc_options *options, const uint8_t digest[OD
     return problem->code;
   if (find_kernels(what, NULL, program, library, problem)) return problem->code;
   if (options->name && check_loaded(what, digest, library, problem)) return problem->code;
+  if (odtc_is_for_gpu(program)) return odtc_connect_host_code(what, library->handle, problem);
   if (check_calls(what, library, problem)) return problem->code;
   return connect(what, dlsym(library->handle, LAUNCH), problem);
 }

@@ -107,6 +107,8 @@ typedef struct {
   size_t offload_state;                    /* optimizer state and averages of so many bytes or more lie in such
                                               files; 0: none does */
   int unchecked_weights; /* not 0: the file of weights is not compared with the hash that the program has of it */
+  int gpu;               /* of a step for GPUs, the number of the device: see odtc_gpu.h */
+  const char *gpu_cache; /* a folder for kernels as the GPU's driver has compiled them; NULL: they are not kept */
 } odtc_options;
 
 /* Makes a trainer. The file of weights is read once as a whole, to compare its hash with that in the program: one that

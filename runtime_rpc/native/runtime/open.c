@@ -102,6 +102,10 @@ static odtc_code open_all(odtc_trainer *t, const odtc_options *options) {
   if (odtc_library_open(options, digest, &t->program, &t->library, &t->problem))
     return t->problem.code;
   if (odtc_fill(t, options) || make_calls(t)) return t->problem.code;
+  if (odtc_is_for_gpu(&t->program)) {
+    t->kernels = t->library.kernels;
+    return odtc_start_gpu(t, options);
+  }
   return make_pool(t, options->threads, NULL);
 }
 
@@ -144,6 +148,7 @@ odtc_code odtc_set_cores(odtc_trainer *t, const int *cores, int count) {
 void odtc_close(odtc_trainer *t) {
   if (!t) return;
   if (t->process == (int)getpid()) odtc_pool_end(t->pool);
+  odtc_end_gpu(t);
   odtc_library_close(&t->library);
   odtc_unmap(&t->arena);
   odtc_unmap(&t->aside);

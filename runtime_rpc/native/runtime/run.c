@@ -29,6 +29,7 @@ void odtc_point_argument(odtc_trainer *t, uint32_t argument, uint8_t *data) {
 
 odtc_code odtc_set_arena(odtc_trainer *t, size_t bytes) {
   uint8_t *before = t->arena.at;
+  if (odtc_is_on_gpu(t)) return odtc_set_arena_on_gpu(t, bytes);
   if (odtc_resize(&t->arena, bytes, &t->problem)) return t->problem.code;
   if (t->arena.at != before) odtc_point(t, ODTC_IN_ARENA);
   return ODTC_OK;
@@ -46,6 +47,7 @@ odtc_code odtc_run(odtc_trainer *t, const odtc_function *function, int changes) 
   const odtc_program *p = &t->program;
   odtc_pool *before;
   odtc_code code = ODTC_OK;
+  if (odtc_is_on_gpu(t)) return odtc_run_on_gpu(t, function);
   t->has_run = 1;
   if (odtc_pool_use(t->pool, &before))
     return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a variable of this thread");

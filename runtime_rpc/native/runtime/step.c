@@ -38,10 +38,10 @@ static float result_of(const odtc_trainer *t, const odtc_function *function) {
   return value;
 }
 
-static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
+/* Takes all parts of a step, and gives the sum of their losses. */
+static odtc_code take_parts(odtc_trainer *t, float rate, double *sum) {
   const odtc_program *p = &t->program;
   uint32_t parts = p->head->micro_batches;
-  double sum = 0;
   memcpy(t->arguments[p->rate].data, &rate, sizeof rate);
   for (uint32_t part = 0; part < parts; ++part) {
     int32_t number = (int32_t)(t->steps * parts + part);
@@ -51,9 +51,15 @@ static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
       t->torn |= part > 0;
       return t->problem.code;
     }
-    sum += (double)result_of(t, t->plan);
+    *sum += (double)result_of(t, t->plan);
   }
-  double mean = t->loss = sum / parts;
+  return ODTC_OK;
+}
+
+static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
+  double sum = 0;
+  if (odtc_is_on_gpu(t) ? odtc_take_on_gpu(t, rate, &sum) : take_parts(t, rate, &sum)) return t->problem.code;
+  double mean = t->loss = sum / t->program.head->micro_batches;
   ++t->steps;
   odtc_code code = odtc_check_finite(t, &mean, rate);
   if (loss) *loss = mean;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "clock.h"
+#include "device.h"
 #include "library.h"
 #include "memory.h"
 #include "pool.h"
@@ -36,6 +37,9 @@ struct odtc_trainer {
   int process; /* that made it, and has its threads */
   int64_t steps;
   double loss; /* of the last step, with the mark of one that wrote what is not finite */
+#ifdef ODTC_GPUS
+  struct odtc_on_gpu *gpu; /* what has the tensors, where that is a GPU */
+#endif
 };
 
 enum { ODTC_CANCEL_STEP = 1, ODTC_CANCEL_NOW = 2 };

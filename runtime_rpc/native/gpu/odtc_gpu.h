@@ -1,0 +1,34 @@
+/* odtc.h for steps on a GPU: a library that is compiled with GPUs runs them by the same functions, and has these as well.
+
+   Inputs and labels are fed as on a CPU. Of all other tensors `data` holds nothing but between odtc_fetch() and the
+   next call of any function: fetch a tensor before it is read, and send it after it was written. Checkpoints need neither. */
+#ifndef ODTC_GPU_API_H
+#define ODTC_GPU_API_H
+
+#include "odtc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Lets the memory of the tensor of that number hold what the device has; and gives the device what memory holds. On a CPU
+   there is nothing to do. */
+ODTC_API odtc_code odtc_fetch(odtc_trainer *trainer, size_t number);
+ODTC_API odtc_code odtc_send(odtc_trainer *trainer, size_t number);
+
+/* A function that each step calls once, when all of it is queued and before it waits: there the next batch may be written
+   to inputs and labels, and sent ahead by odtc_send_next(), while the device computes. NULL for none. */
+ODTC_API void odtc_while_waiting(odtc_trainer *trainer, void (*function)(void *), void *with);
+/* Gives the device what the next step is fed: that step reads it as it is now, unless odtc_drop_next() is called. Of a
+   step of micro-batches, the first of them. Where there is no memory for a second set of inputs, nothing is done. */
+ODTC_API void odtc_send_next(odtc_trainer *trainer);
+ODTC_API void odtc_drop_next(odtc_trainer *trainer);
+
+/* Name and driver of the device, in one text; NULL on a CPU. */
+ODTC_API const char *odtc_gpu_name(const odtc_trainer *trainer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,47 @@
+/* A device of OpenCL at work. */
+#ifndef ODTC_OPENCL_H
+#define ODTC_OPENCL_H
+
+#include "cl.h"
+#include "gpu.h"
+
+struct odtc_gpu {
+  const odtc_cl *cl;
+  cl_device_id device;
+  cl_context context;
+  cl_command_queue queue, uploads; /* in order, both */
+  odtc_gpu_about about;
+  char cache[1024]; /* a folder; empty where there is none */
+  int is_timed;
+  size_t kernel_count;
+  struct odtc_opencl_kernel {
+    char name[256];
+    cl_program program;
+    uint32_t buffers, numbers;
+    uint8_t *bytes; /* of each number */
+  } *kernels;
+  odtc_gpu_buffer *buffers; /* the last one; each has the one before it */
+  odtc_gpu_list *lists;     /* likewise */
+};
+
+struct odtc_gpu_buffer {
+  cl_mem memory;
+  uint64_t bytes;
+  odtc_gpu_buffer *before, *after;
+};
+
+/* Notes what a number that OpenCL returns says. */
+odtc_code odtc_opencl_fail(odtc_problem *problem, cl_int code, const char *what);
+
+/* Of the table in gpu.h. */
+odtc_code odtc_opencl_load(odtc_gpu *gpu, const odtc_gpu_kernel *kernels, size_t count, odtc_problem *problem);
+void odtc_opencl_unload(odtc_gpu *gpu);
+
+odtc_code odtc_opencl_prepare(odtc_gpu *gpu, const odtc_gpu_launch *launches, size_t count, odtc_gpu_list **list,
+                              odtc_problem *problem);
+void odtc_opencl_free_list(odtc_gpu *gpu, odtc_gpu_list *list);
+odtc_code odtc_opencl_run(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem);
+odtc_code odtc_opencl_wait(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem);
+odtc_code odtc_opencl_times(odtc_gpu *gpu, const odtc_gpu_list *list, odtc_gpu_times *times, odtc_problem *problem);
+
+#endif

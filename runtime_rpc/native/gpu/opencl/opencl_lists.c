@@ -1,0 +1,126 @@
+/* Launches, each a kernel of the driver's that has its arguments: a run only queues them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+
+typedef struct {
+  cl_kernel kernel;
+  size_t items[3], group[3];
+  const char *name;
+} launch;
+
+struct odtc_gpu_list {
+  size_t count;
+  launch *launches;
+  cl_event last;    /* of its last run; NULL before one, and once it was waited for */
+  cl_event *timed;  /* of each launch of a run that was timed; NULL otherwise */
+  odtc_gpu_list *before, *after;
+};
+
+static odtc_code make(odtc_gpu *gpu, const odtc_gpu_launch *from, launch *to, odtc_problem *problem) {
+  const odtc_cl *cl = gpu->cl;
+  const struct odtc_opencl_kernel *kernel = gpu->kernels + from->kernel;
+  cl_int code;
+  size_t most = 0, items = 1;
+  to->name = kernel->name;
+  to->kernel = cl->clCreateKernel(kernel->program, kernel->name, &code);
+  if (code) return odtc_opencl_fail(problem, code, kernel->name);
+  for (uint32_t n = 0; n < kernel->buffers; ++n)
+    if ((code = cl->clSetKernelArg(to->kernel, n, sizeof(cl_mem), &from->buffers[n]->memory)))
+      return odtc_opencl_fail(problem, code, kernel->name);
+  for (uint32_t n = 0; n < kernel->numbers; ++n)
+    if ((code = cl->clSetKernelArg(to->kernel, kernel->buffers + n, kernel->bytes[n], from->numbers + n)))
+      return odtc_opencl_fail(problem, code, kernel->name);
+  for (int axis = 0; axis < 3; ++axis) {
+    to->group[axis] = from->items[axis];
+    to->items[axis] = (size_t)from->groups[axis] * from->items[axis];
+    items *= from->items[axis];
+  }
+  /* Now, and not in the middle of a step. */
+  if (!cl->clGetKernelWorkGroupInfo(to->kernel, gpu->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL) &&
+      items > most)
+    return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %.100s has groups of %zu work-items; %.100s takes %zu of it",
+                     kernel->name, items, gpu->about.name, most);
+  return ODTC_OK;
+}
+
+odtc_code odtc_opencl_prepare(odtc_gpu *gpu, const odtc_gpu_launch *launches, size_t count, odtc_gpu_list **made,
+                              odtc_problem *problem) {
+  odtc_code code = ODTC_OK;
+  odtc_gpu_list *list = *made = calloc(1, sizeof *list);
+  if (list) list->launches = calloc(count + 1, sizeof *list->launches);
+  if (!list || !list->launches) {
+    free(list);
+    *made = NULL;
+    return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for %zu launches", count);
+  }
+  list->before = gpu->lists;
+  if (gpu->lists) gpu->lists->after = list;
+  gpu->lists = list;
+  for (; list->count < count && !code; ++list->count)
+    code = make(gpu, launches + list->count, list->launches + list->count, problem);
+  if (!code) return ODTC_OK;
+  odtc_opencl_free_list(gpu, list);
+  *made = NULL;
+  return code;
+}
+
+static void forget(odtc_gpu *gpu, odtc_gpu_list *list) {
+  for (size_t n = 0; list->timed && n < list->count; ++n)
+    if (list->timed[n]) gpu->cl->clReleaseEvent(list->timed[n]);
+  free(list->timed);
+  list->timed = NULL;
+  if (list->last) gpu->cl->clReleaseEvent(list->last);
+  list->last = NULL;
+}
+
+void odtc_opencl_free_list(odtc_gpu *gpu, odtc_gpu_list *list) {
+  if (!list) return;
+  forget(gpu, list);
+  for (size_t n = 0; n < list->count; ++n)
+    if (list->launches[n].kernel) gpu->cl->clReleaseKernel(list->launches[n].kernel);
+  if (list->before) list->before->after = list->after;
+  *(list->after ? &list->after->before : &gpu->lists) = list->before;
+  free(list->launches);
+  free(list);
+}
+
+odtc_code odtc_opencl_run(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem) {
+  const odtc_cl *cl = gpu->cl;
+  forget(gpu, list);
+  if (gpu->is_timed && !(list->timed = calloc(list->count + 1, sizeof *list->timed)))
+    return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for the times of %zu launches", list->count);
+  for (size_t n = 0; n < list->count; ++n) {
+    const launch *each = list->launches + n;
+    cl_event *event = list->timed ? list->timed + n : n + 1 == list->count ? &list->last : NULL;
+    cl_int code = cl->clEnqueueNDRangeKernel(gpu->queue, each->kernel, 3, NULL, each->items, each->group, 0, NULL, event);
+    if (code) return odtc_opencl_fail(problem, code, each->name);
+  }
+  cl_int code = cl->clFlush(gpu->queue); /* else a driver may begin only when somebody waits */
+  return code ? odtc_opencl_fail(problem, code, "the queue") : ODTC_OK;
+}
+
+odtc_code odtc_opencl_wait(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem) {
+  cl_event last = !list || !list->count ? NULL : list->timed ? list->timed[list->count - 1] : list->last;
+  if (list && !last) return ODTC_OK;
+  cl_int code = list ? gpu->cl->clWaitForEvents(1, &last) : gpu->cl->clFinish(gpu->queue);
+  if (list && list->last) {
+    gpu->cl->clReleaseEvent(list->last);
+    list->last = NULL;
+  }
+  return code ? odtc_opencl_fail(problem, code, "waiting for the device") : ODTC_OK;
+}
+
+odtc_code odtc_opencl_times(odtc_gpu *gpu, const odtc_gpu_list *list, odtc_gpu_times *times, odtc_problem *problem) {
+  for (size_t n = 0; n < list->count; ++n) {
+    cl_ulong begin = 0, end = 0;
+    cl_event event = list->timed ? list->timed[n] : NULL;
+    if (!event ||
+        gpu->cl->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL) ||
+        gpu->cl->clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL))
+      return odtc_fail(problem, ODTC_UNSUPPORTED, "%.100s does not say when kernels ran", gpu->about.name);
+    times[n] = (odtc_gpu_times){(int64_t)begin, (int64_t)end};
+  }
+  return ODTC_OK;
+}
