@@ -5,6 +5,7 @@ Both give the same bits (`tests/native`), so it is a matter of what each can do,
 
 from collections.abc import Callable
 
+from odtc.backends.targets import CPU
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.disk.files import check_programs
 from odtc.core.errors import BuildError, MissingPackageError
@@ -13,7 +14,7 @@ from odtc.core.process.missing_packages import missing_package
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.memory.allocation import Placement
-from odtc.runtime_rpc.native.interface import loaded_runtime
+from odtc.runtime_rpc.native.interface import loaded_gpu_runtime, loaded_runtime
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.sessions.session import Session
@@ -25,18 +26,18 @@ _NOT_HERE = "the native runtime cannot be built or loaded here: "
 def _is_elsewhere(_: Bundle, session: Session) -> str:
     if isinstance(session, LocalSession) and session.runs_programs:
         return ""
-    return "the device is a GPU, or in another process"
+    return "the device is in another process, or none that the native runtime knows"
 
 
 def _has_no_program(bundle: Bundle, _: Session) -> str:
     return "" if bundle.program else "the artifact has no program"
 
 
-def _cannot_be_built(bundle: Bundle, _: Session) -> str:
+def _cannot_be_built(bundle: Bundle, session: Session) -> str:
     # Where no library can be loaded from, TVM can load none either.
     check_programs(bundle.root)
     try:
-        loaded_runtime()
+        (loaded_runtime if session.kind == CPU else loaded_gpu_runtime)()
     except (BuildError, OSError) as error:
         why = error.what if isinstance(error, BuildError) else error
         return f"{_NOT_HERE}{why}"

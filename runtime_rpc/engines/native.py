@@ -1,6 +1,7 @@
-"""The native runtime as an engine: this machine's CPU, without TVM.
+"""The native runtime as an engine: this machine's CPU, or a GPU of it.
 
 Feeding is writing to the step's own memory, and a step, whatever its micro-batches, is one call.
+On a GPU the memory of weights and state only mirrors it: they are fetched and sent.
 """
 
 import threading
@@ -12,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from odtc.backends.targets import parse_target
+from odtc.backends.targets import CPU, parse_target
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.files import check_programs
 from odtc.core.ir.place import take
 from odtc.core.options.cores import cores_of_threads
 from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.engines.ahead import Ahead
 from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
 from odtc.runtime_rpc.engines.native_errors import (
@@ -29,10 +31,15 @@ from odtc.runtime_rpc.engines.native_errors import (
 )
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.guards.failures import device_errors
-from odtc.runtime_rpc.memory.allocation import Placement
+from odtc.runtime_rpc.memory.allocation import Placement, check_placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
 from odtc.runtime_rpc.native.binding import NativeTrainer
-from odtc.runtime_rpc.native.interface import MOST_THREADS, NativeError
+from odtc.runtime_rpc.native.interface import (
+    MOST_THREADS,
+    NativeError,
+    loaded_gpu_runtime,
+    loaded_runtime,
+)
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.record import UPLOAD
 from odtc.runtime_rpc.sessions.local import LocalSession
@@ -49,6 +56,7 @@ class NativeEngine:
         self, bundle: Bundle, session: LocalSession, placement: Placement, host: HostClock
     ) -> None:
         check_programs(bundle.root)
+        check_placement(placement, session)
         manifest = self._manifest = bundle.manifest
         self._session, self._host = session, host
         # A profile begins and ends beside steps of other threads, and reads the clock's memory.
@@ -59,6 +67,7 @@ class NativeEngine:
                 bundle.root,
                 1,
                 storage_folder(placement),
+                loaded_runtime() if session.kind == CPU else loaded_gpu_runtime(),
                 offload_state=placement.offloaded_from,
                 check_weights=False,
             )
@@ -79,6 +88,8 @@ class NativeEngine:
             for number, item in enumerate(manifest.arguments)
             if item.role is Role.INPUT
         }
+        self._numbers = {item: number for number, item in enumerate(manifest.arguments)}
+        self._ahead = None if session.kind == CPU else Ahead(self._native, self._feed)
         self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
         self._follower: Follower | None = None
         self._clocked: dict[str, Any] | None = None
@@ -94,7 +105,7 @@ class NativeEngine:
         Whoever takes steps is the first of them, and bound only where cores are chosen; otherwise
         the runtime keeps the others away from the core that the caller is on.
         """
-        if self._threads == (count, cores):
+        if self._threads == (count, cores) or self._ahead:
             return
         chosen = cores_of_threads(count or 0, cores, self._session.core_speeds())
         used = chosen[: self._most_threads]
@@ -123,10 +134,19 @@ class NativeEngine:
             # The trainer's count holds: a step that was interrupted as it ended is not in it.
             if first != self._native.steps:
                 self._native.steps = first
-            with self._host.span(UPLOAD):
-                for item, array in fed.whole.items():
-                    self._write[item](array)
-            return [self._step(rate)]
+            if self._ahead is None:
+                self._feed(fed)
+                return [self._step(rate)]
+            self._ahead.feed(fed, following)
+            try:
+                return [self._step(rate)]
+            finally:
+                self._ahead.after_step()
+
+    def _feed(self, fed: Fed) -> None:
+        with self._host.span(UPLOAD):
+            for item, array in fed.whole.items():
+                self._write[item](array)
 
     def _step(self, rate: float) -> float:
         if self._host.spans is None:
@@ -141,6 +161,8 @@ class NativeEngine:
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
     ) -> np.ndarray:
         """An output of one micro-batch, or of as many samples as the evaluation is of."""
+        if self._ahead:
+            self._ahead.forget()
         if evaluation not in self._manifest.evaluations:
             return self._evaluate_fewer(evaluation, arrays, ema=bool(instead))
         with self._guarded():
@@ -163,13 +185,20 @@ class NativeEngine:
     def read(self, items: Iterable[Argument]) -> dict[Argument, np.ndarray]:
         """Copies of tensors as they are now."""
         with self._guarded():
-            return {item: self._tensors[item].copy() for item in items}
+            return {item: self._fetched(item).copy() for item in items}
+
+    def _fetched(self, item: Argument) -> np.ndarray:
+        if self._ahead:
+            self._ahead.on_gpu.fetch(self._numbers[item])
+        return self._tensors[item]
 
     def write(self, values: Mapping[Argument, np.ndarray]) -> None:
         """Gives tensors other elements."""
         with self._guarded():
             for item, value in values.items():
                 self._tensors[item][...] = value
+                if self._ahead:
+                    self._ahead.on_gpu.send(self._numbers[item])
 
     def restart(self, steps: int) -> None:
         """Says that what was written is all that a step leaves behind, after so many steps."""

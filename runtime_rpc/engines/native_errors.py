@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from odtc.backends.targets import CPU
 from odtc.core.artifact.bundle import PROGRAM, Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import cache_folder
@@ -67,6 +68,12 @@ def not_opened(
             f"there is no memory for the tensors of a step, {whole:,} bytes: {_reason(error)}",
             where=session.name,
             hint="compile the model for a smaller batch, train less of it, or take a larger device",
+        )
+    if session.kind != CPU and error.code in (Code.DEVICE, Code.KERNEL, Code.UNSUPPORTED):
+        return DeviceError(
+            f"{session.name}'s {session.kind} device cannot run the artifact: {error}",
+            where=session.name,
+            hint=FITS,
         )
     return ArtifactError(f"the artifact cannot be run: {error}", where=PROGRAM, hint=_AGAIN)
 

@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from odtc.backends.targets import CPU, parse_target
+from odtc.backends.targets import parse_target
 from odtc.core.artifact.bundle import LIBRARY, Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.left_behind import temporary_folder
@@ -139,10 +139,10 @@ class VirtualMachine:
 def _loaded(bundle: Bundle, session: Session) -> relax.VirtualMachine:
     """The library on the device; here, a copy of it that is TVM's own.
 
-    Kernels run their tasks where their library says, which is one place for a process: a trainer of
-    the native runtime may have loaded the artifact's.
+    Kernels call what their library says, which is one place for a process: a trainer of the native
+    runtime may have loaded the artifact's.
     """
-    if not session.is_local or session.kind != CPU:
+    if not session.is_local:
         return session.load(bundle.library)
     with temporary_folder() as folder:
         return session.load(Path(shutil.copy(bundle.library, folder / LIBRARY)))

@@ -45,6 +45,20 @@ class Placement:
         return self.offload_state and is_state and item.spec.nbytes >= _LEAST_FILE
 
 
+def check_placement(placement: Placement, session: Session) -> None:
+    """Checks that a device has what tensors are to lie in.
+
+    Raises:
+        UsageError: it is a GPU, which reads no files.
+    """
+    if placement.offload_state and session.kind != CPU:
+        raise UsageError(
+            f"the optimizer's state cannot lie in files: the {session.kind} device reads none",
+            where="offload_state",
+            hint="leave --offload-state out, or train on a CPU",
+        )
+
+
 def allocate(
     bundle: Bundle, session: Session, placement: Placement
 ) -> "dict[Argument, tvm.runtime.Tensor]":
@@ -58,12 +72,7 @@ def allocate(
     from odtc.core.onnx_model.weights import constant_parts, read_tensors
 
     manifest = bundle.manifest
-    if placement.offload_state and session.kind != CPU:
-        raise UsageError(
-            f"the optimizer's state cannot lie in files: the {session.kind} device reads none",
-            where="offload_state",
-            hint="leave --offload-state out, or train on a CPU",
-        )
+    check_placement(placement, session)
     tensors = {
         item: session.file_memory(item.spec, placement.folder)
         if placement.is_in_file(item)

@@ -1,4 +1,4 @@
-"""`odtc.h` in ctypes: its structures, codes and functions, and the runtime that has them."""
+"""`odtc.h` and `odtc_gpu.h` in ctypes: their structures, codes and functions, and the libraries."""
 
 import ctypes as c
 import functools
@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from odtc.core.process.native_library import load_library
-from odtc.runtime_rpc.native.build import runtime_library
+from odtc.runtime_rpc.native.build import CPUS, GPUS, runtime_library
 
 # Of DLPack, by code and bits.
 DTYPES = {
@@ -66,6 +66,8 @@ class Options(c.Structure):
         ("kernels", c.c_void_p),
         ("offload_state", c.c_size_t),
         ("unchecked_weights", c.c_int),
+        ("gpu", c.c_int),
+        ("gpu_cache", c.c_char_p),
     )
 
 
@@ -125,22 +127,48 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     ),
     "odtc_fact": (c.c_char_p, Handle, c.c_char_p),
 }
+# What a step calls while it waits.
+Waiting = c.CFUNCTYPE(None, c.c_void_p)
+# Of the library with GPUs, beside those.
+_OF_GPUS: dict[str, tuple[Any, ...]] = {
+    "odtc_fetch": (c.c_int, Handle, c.c_size_t),
+    "odtc_send": (c.c_int, Handle, c.c_size_t),
+    "odtc_while_waiting": (None, Handle, Waiting, c.c_void_p),
+    "odtc_send_next": (None, Handle),
+    "odtc_drop_next": (None, Handle),
+    "odtc_gpu_name": (c.c_char_p, Handle),
+}
 
 
 @functools.cache
 def loaded_runtime() -> c.CDLL:
-    """The runtime, built and loaded once.
+    """The runtime for CPUs, built and loaded once.
 
     Raises:
         BuildError: it cannot be built.
         OSError: it cannot be loaded.
     """
-    return bind(load_library(runtime_library()))
+    return bind(load_library(runtime_library(CPUS)))
+
+
+@functools.cache
+def loaded_gpu_runtime() -> c.CDLL:
+    """The same with GPUs."""
+    return bind_gpus(load_library(runtime_library(GPUS)))
 
 
 def bind(library: c.CDLL) -> c.CDLL:
     """A library whose functions have the types that `odtc.h` gives them."""
-    for name, (result, *arguments) in _SIGNATURES.items():
+    return _bound(library, _SIGNATURES)
+
+
+def bind_gpus(library: c.CDLL) -> c.CDLL:
+    """The same, of the library that has the functions of `odtc_gpu.h`."""
+    return _bound(bind(library), _OF_GPUS)
+
+
+def _bound(library: c.CDLL, signatures: dict[str, tuple[Any, ...]]) -> c.CDLL:
+    for name, (result, *arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     import tvm
     from tvm import relax
 
+# Kinds of devices that the native runtime has.
+_RUN_BY_PROGRAMS = (CPU, "opencl")
 # The core that TVM's pool of a thread has it on while it computes; a thread has a pool of its own.
 _bound = threading.local()
 
@@ -71,8 +73,8 @@ class LocalSession:
 
     @property
     def runs_programs(self) -> bool:
-        """Whether the native runtime may take the steps here: it calls kernels of this CPU."""
-        return self.kind == CPU
+        """Whether the native runtime may take the steps here."""
+        return self.kind in _RUN_BY_PROGRAMS
 
     @property
     def computes_aside(self) -> bool:

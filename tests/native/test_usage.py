@@ -36,7 +36,7 @@ def test_what_is_needed_and_null(tmp_path: Path) -> None:
     library, number, place = loaded_runtime(), c.c_size_t(), c.c_void_p()
     timed = c.POINTER(TimedCall)()
     with native_trainer(mlp_artifact(tmp_path, odtc.SGD(), target=TARGET), tmp_path / "a") as it:
-        handle = it._handle
+        handle = it.handle
         calls = {
             "a path": [
                 lambda: library.odtc_save(handle, None),

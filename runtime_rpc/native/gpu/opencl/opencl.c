@@ -48,12 +48,12 @@ static cl_device_id find(const odtc_cl *cl, int number, int *seen) {
 static void describe(odtc_gpu *gpu) {
   const odtc_cl *cl = gpu->cl;
   odtc_gpu_about *about = &gpu->about;
-  char driver[64] = "", version[64] = ""; /* what is longer stays empty, but for the name */
+  char driver[256] = "", version[256] = "";
   if (cl->clGetDeviceInfo(gpu->device, CL_DEVICE_NAME, sizeof about->name - 1, about->name, NULL))
     strcpy(about->name, "a device of OpenCL");
   cl->clGetDeviceInfo(gpu->device, CL_DRIVER_VERSION, sizeof driver - 1, driver, NULL);
   cl->clGetDeviceInfo(gpu->device, CL_DEVICE_VERSION, sizeof version - 1, version, NULL);
-  snprintf(about->driver, sizeof about->driver, "%s %s", driver, version);
+  snprintf(about->driver, sizeof about->driver, "%.60s %.60s", driver, version);
   cl->clGetDeviceInfo(gpu->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof about->largest_buffer, &about->largest_buffer,
                       NULL);
   cl->clGetDeviceInfo(gpu->device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof about->memory, &about->memory, NULL);

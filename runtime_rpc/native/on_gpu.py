@@ -1,0 +1,52 @@
+"""A trainer of the native runtime whose tensors are on a GPU: `odtc_gpu.h`."""
+
+import ctypes as c
+from collections.abc import Callable
+
+from odtc.runtime_rpc.native.binding import NativeTrainer
+from odtc.runtime_rpc.native.interface import Waiting, loaded_gpu_runtime
+
+
+class OnGpu:
+    """What is done with such a trainer beside what is done with any.
+
+    Args:
+        native: that was opened by the library with GPUs.
+        waiting: called by each step once, when all of it is queued; it may write inputs and labels,
+            and send them ahead.
+    """
+
+    def __init__(self, native: NativeTrainer, waiting: Callable[[], None]) -> None:
+        self._library, self._native = loaded_gpu_runtime(), native
+        # The library has its address.
+        self._waiting = Waiting(lambda _: waiting())
+        self._library.odtc_while_waiting(native.handle, self._waiting, None)
+
+    @property
+    def name(self) -> str:
+        """Of the device and its driver."""
+        return self._library.odtc_gpu_name(self._native.handle).decode(errors="replace")
+
+    def fetch(self, number: int) -> None:
+        """Lets the array of a tensor hold what the device has, until anything else is called.
+
+        Raises:
+            NativeError: the device failed.
+        """
+        self._native.check(self._library.odtc_fetch(self._native.handle, c.c_size_t(number)))
+
+    def send(self, number: int) -> None:
+        """Gives the device what the array of a tensor holds.
+
+        Raises:
+            NativeError: the device failed.
+        """
+        self._native.check(self._library.odtc_send(self._native.handle, c.c_size_t(number)))
+
+    def send_next(self) -> None:
+        """Gives the device what the next step is fed; where it cannot, the step does so itself."""
+        self._library.odtc_send_next(self._native.handle)
+
+    def drop_next(self) -> None:
+        """Lets the next step read what is in memory by then."""
+        self._library.odtc_drop_next(self._native.handle)
