@@ -35,7 +35,7 @@ import odtc
 from odtc.cli.main import main
 from odtc.runtime_rpc.native import build
 
-build.PREBUILT = Path("libodtc.so").absolute()
+build.PREBUILT = Path().absolute()
 said = {}
 """
 OF_COMMANDS = """

@@ -1,5 +1,6 @@
 """The native runtime of a wheel: taken where it is of the sources beside it, and only there."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from odtc.runtime_rpc.native.interface import bind
 @pytest.fixture(scope="module")
 def prebuilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel.write_runtime(path := tmp_path_factory.mktemp("package") / "prebuilt" / "libodtc.so")
-    return path
+    return path.parent
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_compiler")
 def test_that_of_the_sources_needs_no_compiler(prebuilt: Path, monkeypatch) -> None:
     monkeypatch.setattr(build, "PREBUILT", prebuilt)
-    assert build.runtime_library() == prebuilt.read_bytes()
+    assert build.runtime_library() == (prebuilt / "libodtc.so").read_bytes()
     assert bind(load_library(build.runtime_library()))
 
 
@@ -36,8 +37,8 @@ def test_another_one_is_compiled(change: str, prebuilt: Path, monkeypatch, tmp_p
     sources.mkdir()
     for path in build.FOLDER.iterdir():
         (sources / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(build, "FOLDER", sources)
-    assert build.runtime_library() == prebuilt.read_bytes()
+    library = replace(build.CPUS, folders=(sources,))
+    assert build.runtime_library(library) == (prebuilt / "libodtc.so").read_bytes()
     match change:
         case "source" | "header":
             edited = sources / {"source": "step.c", "header": "odtc.h"}[change]
@@ -48,11 +49,11 @@ def test_another_one_is_compiled(change: str, prebuilt: Path, monkeypatch, tmp_p
             monkeypatch.setattr(build.platform, "machine", lambda: "riscv64")
     with monkeypatch.context() as patch:
         patch.setattr(build, "kept_library", lambda made_from, make: b"compiled")
-        assert build.runtime_library() == b"compiled"
+        assert build.runtime_library(library) == b"compiled"
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(BuildError) as caught:
-        build.runtime_library()
+        build.runtime_library(library)
     assert str(caught.value) == (
         "no compiler of C was found for the native runtime, and that of this installation was "
         "compiled from other sources or for another machine\n"
@@ -69,7 +70,7 @@ def test_a_checkout_without_a_compiler() -> None:
 
 @pytest.mark.usefixtures("no_compiler")
 def test_a_wheel_without_a_compiler_fails(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(wheel, "PREBUILT", tmp_path / "prebuilt" / "libodtc.so")
+    monkeypatch.setattr(wheel, "PREBUILT", tmp_path / "prebuilt")
     assert wheel.main() == BuildError.exit_code
     assert capsys.readouterr().err.startswith(
         "error: a wheel holds the native runtime, compiled: no compiler of C was found"
@@ -77,7 +78,7 @@ def test_a_wheel_without_a_compiler_fails(tmp_path: Path, monkeypatch, capsys) -
 
 
 def test_a_library_for_another_machine_is_in_no_wheel(tmp_path: Path, monkeypatch) -> None:
-    def compiled(command: list[str], output: Path, *flags: str) -> None:
+    def compiled(command: list[str], output: Path, *flags: str, library: build.Library) -> None:
         output.write_bytes(b"of another machine")
 
     monkeypatch.setattr(wheel, "compile_runtime", compiled)
@@ -88,7 +89,7 @@ def test_a_library_for_another_machine_is_in_no_wheel(tmp_path: Path, monkeypatc
 def test_the_platform_is_that_of_the_symbols(prebuilt: Path, tmp_path: Path) -> None:
     """That of the runtime, and of libraries that need less, or other libraries than glibc's."""
     machine = wheel.platform.machine()
-    found = wheel.platform_tag(prebuilt)
+    found = wheel.platform_tag(prebuilt / "libodtc.so")
     assert found.startswith("manylinux_2_")
     assert found.endswith(f"_{machine}")
     compiler, source = build.compiler_of_c(), tmp_path / "a.c"

@@ -122,12 +122,13 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first._bundle.program.read_bytes() == second._bundle.program.read_bytes()
 
 
-def test_a_step_for_a_gpu_has_none(tmp_path: Path) -> None:
+def test_a_step_for_a_gpu_says_so(tmp_path: Path) -> None:
     artifact = mlp_artifact(tmp_path, odtc.SGD(), target="android-opencl")
-    assert artifact._bundle.program is None
+    program = read(artifact._bundle.program.read_bytes())
+    assert program.facts["gpu"] == "opencl"
     artifact.save(path := tmp_path / "step.odtc")
     with odtc.load(path) as loaded:
-        assert PROGRAM not in loaded._bundle.members
+        assert PROGRAM in loaded._bundle.members
 
 
 def test_a_program_cannot_be_left_out_or_exchanged(artifact: Artifact, tmp_path: Path) -> None:
