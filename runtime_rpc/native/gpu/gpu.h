@@ -48,10 +48,15 @@ typedef struct {
 
 enum { ODTC_GPU_UNIFORM = 1 };
 
+typedef struct {
+  uint64_t offset, bytes;
+} odtc_gpu_range;
+
 /* One launch of a kernel, with buffers and numbers for all of its arguments. */
 typedef struct {
   uint32_t kernel; /* among those that were loaded */
   odtc_gpu_buffer *const *buffers;
+  const odtc_gpu_range *ranges; /* of each buffer, the bytes that the launch uses; NULL: it may use all of them */
   const uint64_t *numbers; /* the bytes of each from the first one on, as its type says */
   uint32_t groups[3], items[3]; /* work-groups along each axis, and work-items of a group */
 } odtc_gpu_launch;
