@@ -9,18 +9,22 @@ static odtc_gpu_list **list_at(const odtc_trainer *t, const odtc_function *funct
 }
 
 static void resolve(const odtc_trainer *t, uint32_t first, size_t count, uint32_t set, int averages,
-                    odtc_gpu_launch *launches, odtc_gpu_buffer **buffers) {
+                    odtc_gpu_launch *launches, odtc_gpu_buffer **buffers, odtc_gpu_range *ranges) {
   const struct odtc_on_gpu *gpu = t->gpu;
+  const odtc_program *p = &t->program;
   for (size_t n = 0; n < count; ++n) {
     const odtc_noted_launch *noted = gpu->launches.launches + first + n;
     odtc_gpu_launch *launch = launches + n;
-    *launch = (odtc_gpu_launch){.kernel = noted->kernel, .buffers = buffers,
+    *launch = (odtc_gpu_launch){.kernel = noted->kernel, .buffers = buffers, .ranges = ranges,
                                 .numbers = gpu->launches.numbers + noted->numbers};
     for (int axis = 0; axis < 3; ++axis)
       launch->groups[axis] = noted->groups[axis], launch->items[axis] = noted->items[axis];
     const uint32_t *places = gpu->launches.places + noted->places;
-    for (uint32_t b = 0; b < gpu->module.kernels[noted->kernel].buffers; ++b)
-      *buffers++ = odtc_buffer_at(gpu, &t->program, t->program.places + places[b], set, averages);
+    for (uint32_t b = 0; b < gpu->module.kernels[noted->kernel].buffers; ++b) {
+      const odtc_place *place = p->places + places[b];
+      *buffers++ = odtc_buffer_at(gpu, p, place, set, averages);
+      *ranges++ = (odtc_gpu_range){place->offset, odtc_tensor_bytes(p->dims + place->dims, place->rank, place->bits)};
+    }
   }
 }
 
@@ -32,13 +36,14 @@ static odtc_code make(odtc_trainer *t, const odtc_function *function, uint32_t s
   for (uint32_t n = first; n < end; ++n) places += gpu->module.kernels[gpu->launches.launches[n].kernel].buffers;
   odtc_gpu_launch *launches = calloc(count + 1, sizeof *launches);
   odtc_gpu_buffer **buffers = calloc(places + 1, sizeof *buffers);
-  if (launches && buffers) {
-    resolve(t, first, count, set, averages, launches, buffers);
+  odtc_gpu_range *ranges = calloc(places + 1, sizeof *ranges);
+  if (launches && buffers && ranges) {
+    resolve(t, first, count, set, averages, launches, buffers, ranges);
     gpu->api->prepare(gpu->device, launches, count, list, &t->problem);
   } else {
     odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for %zu launches", count);
   }
-  free(launches), free(buffers);
+  free(launches), free(buffers), free(ranges);
   return *list ? ODTC_OK : t->problem.code;
 }
 
