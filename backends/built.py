@@ -101,7 +101,7 @@ def built_of(
         tuned_kernels(scheduled),
         winograd_kernels(scheduled),
         str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
-        lines_of(planned) if train_step else Lines({}),
+        lines_of(planned),
     )
 
 

@@ -1,4 +1,7 @@
-"""The library of one kernel, which runs as a step's do: by a virtual machine, with a plan."""
+"""The library of one kernel, which runs as a step's do: with a plan.
+
+TVM's virtual machine has it in the library; the native runtime is told the operands of the call.
+"""
 
 import json
 from dataclasses import dataclass
@@ -12,12 +15,13 @@ from odtc.autoschedule.tuning.tasks import Writer
 from odtc.backends.decisions import Choice
 from odtc.backends.lowering import build_kernels
 from odtc.backends.objects.library import export_library
+from odtc.backends.program.lines import Operand
 from odtc.backends.vector_math import register_vector_math
 
 # Kernels that a process caches: the same ones are built with one choice after the other.
 _KERNELS = 64
-# The function of such a library: from what the kernel reads to what it writes.
-KERNEL = "main"
+# The function of such a library, from what the kernel reads to what it writes; and the kernel.
+MAIN, KERNEL = "main", "kernel"
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,21 @@ class BuildOrder:
     path: Path
 
 
-def build(writer: Writer, order: BuildOrder) -> Path:
-    """Builds a library; returns its path.
+@dataclass(frozen=True)
+class KernelLibrary:
+    """A library that was built.
+
+    Attributes:
+        path: of it.
+        operands: what its kernel is called with: arguments, the result, and workspaces of the plan.
+    """
+
+    path: Path
+    operands: tuple[Operand, ...]
+
+
+def build(writer: Writer, order: BuildOrder) -> KernelLibrary:
+    """Builds a library.
 
     Raises:
         OdtcError: the target does not take the kernel, or there is no linker.
@@ -46,7 +63,8 @@ def build(writer: Writer, order: BuildOrder) -> Path:
     function, _ = writer.written(kernel_of(order.kernel), order.choice)
     built = build_kernels(_module(function), writer.target, None)
     export_library(built.executable, order.path, writer.target)
-    return order.path
+    (call,) = built.lines.of[MAIN].calls
+    return KernelLibrary(order.path, call.operands)
 
 
 def kernel_text(kernel: tirx.PrimFunc) -> str:
@@ -68,8 +86,8 @@ def _module(function: tirx.PrimFunc) -> tvm.IRModule:
     )
     arguments = [relax.Var(f"arg{number}", type_) for number, type_ in enumerate(read)]
     builder = relax.BlockBuilder()
-    kernel = builder.add_func(function, "kernel")
-    with builder.function(KERNEL, arguments):
+    kernel = builder.add_func(function, KERNEL)
+    with builder.function(MAIN, arguments):
         with builder.dataflow():
             result = builder.emit_output(relax.call_tir(kernel, relax.Tuple(arguments), written))
         builder.emit_func_output(result)

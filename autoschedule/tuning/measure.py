@@ -23,8 +23,9 @@ import tvm
 from tvm import relax
 from tvm.rpc.base import RPC_SESS_MASK
 
-from odtc.autoschedule.tuning.build import KERNEL
+from odtc.autoschedule.tuning.build import KERNEL, MAIN, KernelLibrary
 from odtc.autoschedule.tuning.record import LEAST_GAIN, typical
+from odtc.backends.program.lines import Region
 
 
 class KernelSession(Protocol):
@@ -35,7 +36,16 @@ class KernelSession(Protocol):
         """TVM's device."""
         ...
 
+    @property
+    def serves_programs(self) -> bool:
+        """Whether the native runtime calls kernels there, and no virtual machine."""
+        ...
+
     def load(self, library: Path) -> relax.VirtualMachine:
+        """Loads a library there, and starts a virtual machine."""
+        ...
+
+    def load_module(self, library: Path) -> tvm.runtime.Module:
         """Loads a library there."""
         ...
 
@@ -101,13 +111,13 @@ class MeasureInput:
     """Kernels that compute the same.
 
     Attributes:
-        usual: library of the usual kernel.
-        others: libraries of choices.
+        usual: the usual kernel.
+        others: choices.
         inputs: shape and dtype of each argument.
     """
 
-    usual: Path
-    others: tuple[Path, ...]
+    usual: KernelLibrary
+    others: tuple[KernelLibrary, ...]
     inputs: tuple[tuple[tuple[int, ...], str], ...]
 
 
@@ -128,18 +138,18 @@ def measure(
         arguments = [tvm.runtime.tensor(array, bench.device) for array in arrays]
     usual = _Kernel(bench, subject.usual, arguments)
     wanted = usual.value()
-    return [_outcome(bench, path, arguments, usual, wanted, config) for path in subject.others]
+    return [_outcome(bench, each, arguments, usual, wanted, config) for each in subject.others]
 
 
 def _outcome(
     bench: KernelSession,
-    path: Path,
+    library: KernelLibrary,
     arguments: Sequence[Any],
     usual: "_Kernel",
     wanted: np.ndarray,
     config: MeasureConfig,
 ) -> MeasureResult:
-    kernel = _Kernel(bench, path, arguments)
+    kernel = _Kernel(bench, library, arguments)
     error = wrong(kernel.value(), wanted, config.tolerance)
     if error:
         return MeasureResult(reason=error)
@@ -158,29 +168,69 @@ def wrong(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> str:
     return f"a value is wrong by {difference:.2g} of the largest one; {tolerance:g} is allowed"
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """A function of a library, and what it is called with.
+
+    Attributes:
+        module: that has it.
+        name: of it.
+        operands: tensors.
+        result: the one that it writes; None where it returns that.
+    """
+
+    module: tvm.runtime.Module
+    name: str
+    operands: Sequence[Any]
+    result: Any = None
+
+
+def _in_machine(bench: KernelSession, library: KernelLibrary, arguments: Sequence[Any]) -> _Loaded:
+    """On TVM's virtual machine, which has the plan."""
+    return _Loaded(bench.load(library.path).module, MAIN, arguments)
+
+
+def _alone(bench: KernelSession, library: KernelLibrary, arguments: Sequence[Any]) -> _Loaded:
+    """The kernel by itself, with memory for what it writes: it all is in use at once."""
+    module = bench.load_module(library.path)
+    with bench.guard():
+        memory = {
+            operand: tvm.runtime.empty(operand.shape, operand.dtype, bench.device)
+            for operand in library.operands
+            if operand.region is not Region.ARGUMENT
+        }
+    operands = [memory.get(each, arguments[each.number]) for each in library.operands]
+    (result,) = (memory[each] for each in memory if each.region is Region.RESULT)
+    return _Loaded(module, KERNEL, operands, result)
+
+
 class _Kernel:
     """A loaded kernel, with its arguments."""
 
-    def __init__(self, bench: KernelSession, library: Path, arguments: Sequence[Any]) -> None:
-        self._bench, self._arguments = bench, arguments
-        self._machine = bench.load(library)
+    def __init__(
+        self, bench: KernelSession, library: KernelLibrary, arguments: Sequence[Any]
+    ) -> None:
+        load = _alone if bench.serves_programs else _in_machine
+        self._bench, self._loaded = bench, load(bench, library, arguments)
 
     def value(self) -> np.ndarray:
         """Runs the kernel and returns its result."""
+        loaded = self._loaded
         with self._bench.guard():
-            return self._machine[KERNEL](*self._arguments).numpy()
+            returned = loaded.module[loaded.name](*loaded.operands)
+            return (returned if loaded.result is None else loaded.result).numpy()
 
     def clock(self) -> Clock:
         """Returns a timer of calls: each alone where caches are flushed, else all together."""
-        flushed = _FLUSHED if is_cold(self._bench.device) else 0
+        flushed, loaded = _FLUSHED if is_cold(self._bench.device) else 0, self._loaded
 
         def seconds(calls: int) -> float:
             number, repeat = (1, calls) if flushed else (calls, 1)
             with self._bench.guard():
-                clock = self._machine.module.time_evaluator(
-                    KERNEL, self._bench.device, number, repeat, cache_flush_bytes=flushed
+                clock = loaded.module.time_evaluator(
+                    loaded.name, self._bench.device, number, repeat, cache_flush_bytes=flushed
                 )
-                return float(clock(*self._arguments).median)
+                return float(clock(*loaded.operands).median)
 
         return seconds
 

@@ -11,8 +11,9 @@ from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.sessions.session import Session
 
-# Seconds in which some kernels are measured on this machine.
-_MEASURE_SECONDS = 120.0
+# Seconds in which some kernels are measured on this machine, and a sample is taken on a device: a
+# kernel that takes longer hangs.
+MEASURE_SECONDS = 120.0
 # Waits until the device of a session is cool enough.
 Cool = Callable[[Session], object]
 
@@ -48,7 +49,7 @@ class HostBench:
 
     def __init__(self, kind: str, threads: int, cool: Cool = never) -> None:
         start = functools.partial(_local_bench, kind, threads)
-        self._workers, self._cool = Workers(start, 1, _MEASURE_SECONDS), cool
+        self._workers, self._cool = Workers(start, 1, MEASURE_SECONDS), cool
 
     def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[MeasureResult]:
         """Measures all choices at once, or one by one where one of them ends the process."""
@@ -77,7 +78,7 @@ class DeviceBench:
     """A device behind a tracker.
 
     Args:
-        open_: makes a session on it, of the kind that kernels are for.
+        open_: makes a session on it, of the kind that kernels are for, with a limit to its calls.
         threads: that kernels run with.
         cool: waits before each subject, where the device may be too hot.
     """

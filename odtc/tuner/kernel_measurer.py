@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from odtc.autoschedule.tuning.build import BuildOrder, build, kernel_text
+from odtc.autoschedule.tuning.build import BuildOrder, KernelLibrary, build, kernel_text
 from odtc.autoschedule.tuning.measure import MeasureInput, MeasureResult
 from odtc.autoschedule.tuning.tasks import TuningTask, Writer
 from odtc.autoschedule.tuning.tuning import Job
@@ -30,10 +30,10 @@ _BUILD_SECONDS = 60.0
 
 @dataclass
 class _Making:
-    """A job whose libraries are built: paths by choice, the usual one under -1."""
+    """A job whose libraries are built: by choice, the usual one under -1."""
 
     job: Job
-    built: dict[int, Path | Failed]
+    built: dict[int, KernelLibrary | Failed]
     left: int
 
 
@@ -64,7 +64,7 @@ class KernelMeasurer:
         self._inputs = [_inputs(task) for task in tasks]
         self._benches, self._lost = list(benches), lost
         self._is_in_the_way = cores < 1
-        self._usual: dict[int, Path] = {}
+        self._usual: dict[int, KernelLibrary] = {}
         self._folder = private_folder()
         self._count = 0
         start = functools.partial(_builder, writer.target, writer.has_half)
@@ -123,7 +123,7 @@ class KernelMeasurer:
             number, at, _ = orders[which]
             each = making[number]
             each.built[at], each.left = answer, each.left - 1
-            if at < 0 and isinstance(answer, Path):
+            if at < 0 and isinstance(answer, KernelLibrary):
                 self._usual[each.job.task] = answer
             if each.left == 0 and not self._is_in_the_way:
                 yield number
@@ -187,13 +187,13 @@ class KernelMeasurer:
             for at, each in making.built.items()
             if isinstance(each, Failed)
         }
-        paths = {at: path for at, path in making.built.items() if at >= 0 and at not in found}
-        if paths:
-            others = tuple(path for path in paths.values() if isinstance(path, Path))
+        choices = {at: each for at, each in making.built.items() if at >= 0 and at not in found}
+        if choices:
+            others = tuple(each for each in choices.values() if isinstance(each, KernelLibrary))
             subject = MeasureInput(usual, others, self._inputs[making.job.task])
-            found |= dict(zip(paths, bench(subject, making.job.config), strict=True))
-            for path in others:
-                path.unlink(missing_ok=True)
+            found |= dict(zip(choices, bench(subject, making.job.config), strict=True))
+            for each in others:
+                each.path.unlink(missing_ok=True)
         return [found[at] for at in range(len(making.job.choices))]
 
 
@@ -202,7 +202,7 @@ def all_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _builder(target: Target, has_half: bool) -> Callable[[BuildOrder], Path]:
+def _builder(target: Target, has_half: bool) -> Callable[[BuildOrder], KernelLibrary]:
     return functools.partial(build, Writer(target, has_half))
 
 

@@ -29,9 +29,10 @@ from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.driver.training import Step
 from odtc.runtime_rpc.connect import connect
+from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.sessions.session import Session
-from odtc.tuner.benches import Cool, DeviceBench, HostBench, never
+from odtc.tuner.benches import MEASURE_SECONDS, Cool, DeviceBench, HostBench, never
 from odtc.tuner.kernel_measurer import KernelMeasurer, all_cores
 
 # Tasks that are measured at once for each device, so that it measures while others are built.
@@ -123,7 +124,8 @@ def _kernel_measurer(
     target, threads = work.target, work.target.threads or 1
     if devices:
         device = _alike({url: device_at(url, target) for url in devices})
-        benches = [DeviceBench(_opener(url, target), threads, cool) for url in devices]
+        limits = dataclasses.replace(DEFAULT, run=MEASURE_SECONDS)
+        benches = [DeviceBench(_opener(url, target, limits), threads, cool) for url in devices]
         cores = all_cores()
     else:
         device, benches = _here(target), [HostBench(target.kind, threads, cool)]
@@ -155,8 +157,8 @@ def _here(target: Target) -> Device:
     return device
 
 
-def _opener(url: str | None, target: Target) -> Callable[[], Session]:
-    return lambda: connect(url).on(target.kind)
+def _opener(url: str | None, target: Target, limits: Limits = DEFAULT) -> Callable[[], Session]:
+    return lambda: connect(url, limits).on(target.kind)
 
 
 def device_at(url: str, target: Target) -> Device:

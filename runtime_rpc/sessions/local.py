@@ -98,6 +98,15 @@ class LocalSession:
         """Nobody else waits for this process."""
 
     def load(self, library: Path) -> "relax.VirtualMachine":
+        """Loads a library into this process; errors as of `load_module`."""
+        from tvm import relax
+
+        self.free_arenas()
+        module = self.load_module(library)
+        with device_errors(self.name):
+            return relax.VirtualMachine(module, self.device)
+
+    def load_module(self, library: Path) -> "tvm.runtime.Module":
         """Loads a library into this process.
 
         Raises:
@@ -105,16 +114,13 @@ class LocalSession:
             OutputError: libraries cannot be loaded from the folder that it lies in.
         """
         import tvm_ffi
-        from tvm import relax
 
         check_programs(library.parent)
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
-        self.free_arenas()
         with device_errors(self.name):
             # TVM keeps libraries for ever; on GPUs it still does: drivers may hold on to them.
-            module = tvm_ffi.load_module(str(library), keep_module_alive=self.kind != CPU)
-            return relax.VirtualMachine(module, self.device)
+            return tvm_ffi.load_module(str(library), keep_module_alive=self.kind != CPU)
 
     def fill(self, tensor: "tvm.runtime.Tensor", parts: Iterable[np.ndarray]) -> None:
         """Writes the parts where they belong, so that only one of them is in memory twice.

@@ -124,18 +124,26 @@ class RemoteSession:
             self.watchdog.close()
 
     def load(self, library: Path) -> relax.VirtualMachine:
-        """Uploads a library under a new name and loads it.
+        """Uploads a library and loads it; errors as of `load_module`."""
+        self._need_tvm("runs programs, and no virtual machine of TVM's")
+        self.free_arenas()
+        module = self.load_module(library)
+        with self.guard():
+            return relax.VirtualMachine(module, self.device)
+
+    def load_module(self, library: Path) -> tvm.runtime.Module:
+        """Uploads a library under a new name and loads it; its file goes once it is loaded.
 
         Raises:
             DeviceError: the device refused it.
             DeviceLostError: the device went away.
         """
-        self._need_tvm("runs programs, and no library of TVM's")
         member = f"odtc-{secrets.token_hex(8)}.so"
-        self.free_arenas()
         with self.guard():
             self.remote.upload(str(library), member)
-            return relax.VirtualMachine(self.remote.load_module(member), self.device)
+            module = self.remote.load_module(member)
+            self.remote.remove(member)
+            return module
 
     def fill(self, tensor: tvm.runtime.Tensor, parts: Iterable[np.ndarray]) -> None:
         """Sends a tensor as a whole: RPC copies to the beginning of a tensor only."""
@@ -187,7 +195,6 @@ class RemoteSession:
 
     def use_threads(self, count: int, cores: str | None = None) -> None:
         """Sets the threads of the device's pool; TVM's own server knows big and little only."""
-        self._need_tvm("takes steps, and measures no kernels")
         speeds = self.core_speeds()
         if speeds is None:
             self._use_mode(count, cores)
@@ -246,8 +253,8 @@ class RemoteSession:
 
     def measure(self, name: str, *arguments: Any) -> Any:
         """Calls it in the session's process on the device; of servers, only odtc's has it."""
-        if self.serves_programs:
-            return self._measure_served(name, *arguments)
+        if self.serves_programs and name in _RECORDED:
+            return _RECORDED[name](self, *arguments)
         with self.guard():
             try:
                 function = self.remote.get_function(name)
@@ -259,22 +266,19 @@ class RemoteSession:
                 ) from None
             return function(*arguments)
 
-    def _measure_served(self, name: str, *arguments: Any) -> Any:
-        """The same of a server of the native runtime, which keeps what it reads as it is."""
+    def _start_record(self, period: float, root: str) -> int:
+        """Samples through the native runtime's server, which keeps what it reads as it is."""
         with self.guard():
-            if name == START_SAMPLING:
-                period, root = arguments
-                start = self.remote.get_function("odtc.record.start")
-                number = int(start(float(period), root, wanted()))
-                self.recorded[number] = root
-                return number
-            if name == STOP:
-                (number,) = arguments
-                data = bytes(self.remote.get_function("odtc.record.stop")(number))
-                with understood("the device", self.name):
-                    return json.dumps(parsed(data, self.recorded.pop(number)))
-        # What the governor may choose stays: that needs a phone whose user is root.
-        return f"the server of {self.name} caps no frequencies"
+            start = self.remote.get_function("odtc.record.start")
+            number = int(start(float(period), root, wanted()))
+        self.recorded[number] = root
+        return number
+
+    def _stop_record(self, number: int) -> str:
+        with self.guard():
+            data = bytes(self.remote.get_function("odtc.record.stop")(number))
+        with understood("the device", self.name):
+            return json.dumps(parsed(data, self.recorded.pop(number)))
 
     def sampling(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Sampling]:
         """Samples the device, and the session's process there."""
@@ -293,6 +297,13 @@ class RemoteSession:
             except AttributeError:
                 return {"emulated": False}
             return {"emulated": False, **told(str(describe()), self.name)}
+
+
+# What the native runtime's server does otherwise than the one in Python.
+_RECORDED: dict[str, Callable[..., Any]] = {
+    START_SAMPLING: RemoteSession._start_record,
+    STOP: RemoteSession._stop_record,
+}
 
 
 def _is_cut(error: Exception) -> bool:

@@ -107,6 +107,10 @@ class Session(Protocol):
         """Loads a library on the device, frees idle arenas there, and starts a virtual machine."""
         ...
 
+    def load_module(self, library: Path) -> "tvm.runtime.Module":
+        """Loads a library on the device, whose kernels are then called one by one."""
+        ...
+
     def fill(self, tensor: "tvm.runtime.Tensor", parts: Iterable[np.ndarray]) -> None:
         """Gives a tensor of this device its elements, in flat parts that follow each other."""
         ...

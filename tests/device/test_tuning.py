@@ -1,4 +1,4 @@
-"""`odtc tune` on devices: the emulated phone, alone and as several of which one dies."""
+"""`odtc tune` on devices: the emulated phone, alone and as several of which one dies; a board."""
 
 import threading
 import time
@@ -14,6 +14,8 @@ from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from odtc.runtime_rpc.standin.systems import python
 from tests.cli.training.digits import BATCH, Digits, make_digits
+from tests.needs import needs_emulated_arm
+from tests.runtime_rpc.own_server import ARM, serving
 
 TARGET = "linux-arm64-cpu{threads=1}"
 
@@ -26,6 +28,22 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
 def argv(digits: Digits, file: Path, *options: str) -> list[str]:
     of = ("--batch", str(BATCH), "--target", TARGET, "--database", str(file))
     return ["tune", str(digits.model), *of, "--rounds", "3", *options]
+
+
+@pytest.mark.slow
+@pytest.mark.device
+@needs_emulated_arm()
+def test_kernels_are_measured_without_tvm_on_the_device(
+    digits: Digits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "records.jsonl"
+    with serving(tmp_path / "sessions", server=ARM) as url:
+        assert main(argv(digits, file, "--devices", url, "--trials", "8")) == ExitCode.OK
+    assert "EMULATED" in capsys.readouterr().out
+    records = read(file).records
+    assert sum(not record.kept for record in records) >= 8
+    assert not any(record.reason for record in records)
+    assert {(each.device.name, each.device.emulated) for each in records} == {("aarch64", True)}
 
 
 @pytest.mark.slow

@@ -128,6 +128,12 @@ static odtc_code check_calls(const char *what, const odtc_library *library,
   return ODTC_OK;
 }
 
+/* Lets the kernels of a library that is loaded be called. */
+static odtc_code join(const char *what, const odtc_library *library, odtc_problem *problem) {
+  if (check_calls(what, library, problem)) return problem->code;
+  return connect(what, dlsym(library->handle, LAUNCH), problem);
+}
+
 odtc_code odtc_library_open(const odtc_options *options, const uint8_t digest[ODTC_SHA256_BYTES],
                             const odtc_program *program, odtc_library *library,
                             odtc_problem *problem) {
@@ -142,8 +148,15 @@ odtc_code odtc_library_open(const odtc_options *options, const uint8_t digest[OD
   if (find_kernels(what, NULL, program, library, problem)) return problem->code;
   if (options->name && check_loaded(what, digest, library, problem)) return problem->code;
   if (odtc_is_for_gpu(program)) return odtc_connect_host_code(what, library->handle, problem);
-  if (check_calls(what, library, problem)) return problem->code;
-  return connect(what, dlsym(library->handle, LAUNCH), problem);
+  return join(what, library, problem);
+}
+
+odtc_code odtc_library_load(const char *path, odtc_library *library, odtc_problem *problem) {
+  return load(path, library, problem) ? problem->code : join(path, library, problem);
+}
+
+odtc_kernel odtc_library_kernel(const odtc_library *library, const char *name) {
+  return in_library(library, name);
 }
 
 void odtc_library_close(odtc_library *library) {

@@ -17,6 +17,10 @@ typedef struct {
 odtc_code odtc_library_open(const odtc_options *options, const uint8_t digest[ODTC_SHA256_BYTES],
                             const odtc_program *program, odtc_library *library,
                             odtc_problem *problem);
+/* Loads a library that belongs to no program; `path` has a slash. Its kernels are found by the symbols that
+   they are; NULL if there is none. */
+odtc_code odtc_library_load(const char *path, odtc_library *library, odtc_problem *problem);
+odtc_kernel odtc_library_kernel(const odtc_library *library, const char *name);
 void odtc_library_close(odtc_library *library);
 
 /* Finds the build id of a library all of whose segments are in its file. */

@@ -36,8 +36,8 @@ class Slow:
         if len(self.measured) >= self._jobs:
             self.left.set()
             raise DeviceLostError("the device went away", where="a bench")
-        assert all(path.exists() for path in (subject.usual, *subject.others))
-        self.measured += subject.others
+        assert all(each.path.exists() for each in (subject.usual, *subject.others))
+        self.measured += (each.path for each in subject.others)
         return [MeasureResult((1.0,), (1.0,))] * len(subject.others)
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Counting(Slow):
         self.there: list[int] = []
 
     def __call__(self, subject: MeasureInput, config: MeasureConfig) -> list[MeasureResult]:
-        self.there.append(len(list(subject.usual.parent.glob("*.so"))))
+        self.there.append(len(list(subject.usual.path.parent.glob("*.so"))))
         return super().__call__(subject, config)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import odtc
 from odtc.autoschedule.tuning import target_records
+from odtc.autoschedule.tuning.build import KernelLibrary
 from odtc.autoschedule.tuning.database import add, read
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput
 from odtc.backends.targets import parse_target
@@ -24,6 +25,7 @@ from odtc.driver.preparation import prepare
 from odtc.tuner.benches import HostBench
 from odtc.tuner.kernel_measurer import KernelMeasurer
 from tests.cli.training.digits import BATCH, Digits
+from tests.runtime_rpc.own_server import NATIVE, PYTHON, serving
 from tests.timed import ratio
 
 STEP = ("--batch", str(BATCH))
@@ -210,8 +212,8 @@ def test_a_library_that_cannot_be_loaded_is_a_failed_trial(tmp_path: Path) -> No
     (tmp_path / "a.so").write_bytes(b"no library")
     bench = HostBench("llvm", 1)
     try:
-        path = tmp_path / "a.so"
-        (outcome,) = bench(MeasureInput(path, (path,), ()), QUICK)
+        library = KernelLibrary(tmp_path / "a.so", ())
+        (outcome,) = bench(MeasureInput(library, (library,), ()), QUICK)
     finally:
         bench.close()
     assert outcome.reason
@@ -239,3 +241,18 @@ def test_shipped_records_can_all_be_read() -> None:
         assert not found.damaged
         assert all(record.is_better and record.kept for record in found.records)
         assert len(json.loads(path.read_text().splitlines()[0])) > 5
+
+
+@pytest.mark.parametrize("server", [NATIVE, pytest.param(PYTHON, marks=pytest.mark.slow)])
+def test_a_device_of_either_server_measures_and_runs_what_was_found(
+    server: str, digits: Digits, tmp_path: Path, run_json: Any
+) -> None:
+    file = tmp_path / "records.jsonl"
+    with serving(tmp_path / "sessions", server=server) as url:
+        options = ("--devices", url, "--database", file, "--trials", "8", "--rounds", "3")
+        found = run_json("tune", digits.model, *STEP, *options)
+    assert found["measured"] >= 8
+    assert len(found["step_before"]) == len(found["step_after"]) == 3
+    trials = [record for record in read(file).records if not record.kept]
+    assert not any(record.reason for record in trials)
+    assert all(len(r.seconds) == len(r.usual) > 0 for r in trials)

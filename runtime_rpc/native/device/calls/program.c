@@ -90,23 +90,13 @@ static void state(odtc_session *s, const odtc_value *v, odtc_result *result) {
   odtc_give_text(s, &text, result);
 }
 
-/* A thread for each core of a text such as 4,5; the first one is this process's, which is bound to it if
-   `bind` says so, and free to run anywhere else. */
+/* A thread of the trainer's for each core; see threads.c. */
 static void use_cores(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
-  int cores[ODTC_MOST_THREADS], count = 0;
+  int cores[ODTC_MOST_THREADS];
   odtc_trainer *t = trainer_of(s, v);
-  const char *at = v[1].bytes;
-  if (!t) return;
-  for (char *end; *at && count < ODTC_MOST_THREADS; at = *end == ',' ? end + 1 : end, ++count) {
-    long core = strtol(at, &end, 10);
-    if (end == at || (*end && *end != ',') || core < 0 || core >= MOST_CORES) break;
-    cores[count] = (int)core;
-  }
-  if (*at || !count) {
-    odtc_refuse(s, "%.100s are no numbers of cores", v[1].bytes);
-    return;
-  }
+  int count = t ? odtc_read_cores(s, v[1].bytes, cores) : 0;
+  if (!count) return;
   /* Threads are born where the one is that starts them. */
   odtc_use_all_cores();
   if (!is_well(s, t, odtc_set_cores(t, cores, count))) return;

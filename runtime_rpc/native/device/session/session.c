@@ -81,8 +81,7 @@ static void call(odtc_session *s, int32_t code) {
   } else if (s->stream.ended) {
     /* Nobody waits for an answer. */
   } else if (code == CALL) {
-    odtc_object *object = odtc_object_of(s, handle, ODTC_A_FUNCTION);
-    if (object) odtc_call_function(s, object->at, &values, &result);
+    odtc_call_handle(s, handle, &values, &result);
   } else if (!odtc_call_system(s, code, &values, &result)) {
     odtc_refuse(s, "this server has no call of code %d", (int)code);
   }
@@ -123,5 +122,6 @@ void odtc_serve(int connection, const char *about) {
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once); /* or it is no TCP */
   while (odtc_stream_next(&session.stream) && take_message(&session)) continue;
   for (size_t n = 0; n < session.room; ++n) odtc_release(session.objects + n);
+  odtc_pool_end(session.pool);
   free(session.objects);
 }

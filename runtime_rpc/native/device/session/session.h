@@ -9,13 +9,23 @@
 
 #include "odtc.h"
 #include "packed.h"
+#include "pool.h"
 
-typedef enum { ODTC_NOTHING, ODTC_A_FUNCTION, ODTC_MEMORY, ODTC_TRAINER, ODTC_RECORDER } odtc_kind;
+typedef enum {
+  ODTC_NOTHING,
+  ODTC_A_FUNCTION,
+  ODTC_MEMORY,
+  ODTC_TRAINER,
+  ODTC_RECORDER,
+  ODTC_A_MODULE,
+  ODTC_A_KERNEL,
+  ODTC_A_TIMER
+} odtc_kind;
 
 /* What a handle stands for. */
 typedef struct {
   odtc_kind kind;
-  void *at; /* a function of the table, memory, a trainer */
+  void *at; /* a function of the table, memory, a trainer, ... */
   uint64_t bytes; /* of memory */
 } odtc_object;
 
@@ -24,6 +34,7 @@ typedef struct {
   const char *about;  /* JSON: what the device is */
   odtc_object *objects; /* by handle - 1 */
   size_t room;
+  odtc_pool *pool;    /* of kernels that the client calls itself; NULL until there is one */
   int is_begun;       /* the client's version was checked */
   char failure[768];  /* of the call that runs; empty if there is none */
 } odtc_session;
@@ -40,6 +51,10 @@ odtc_object *odtc_object_of(odtc_session *session, int64_t handle, odtc_kind kin
 void odtc_refuse(odtc_session *session, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Bytes of a tensor's elements; UINT64_MAX where there is no such number. */
+uint64_t odtc_remote_bytes(const odtc_remote_tensor *tensor);
+/* Where so many bytes of a tensor lie; NULL, and a failure, where its memory has not as many. */
+uint8_t *odtc_remote_place(odtc_session *session, const odtc_remote_tensor *tensor, uint64_t bytes);
 /* Reads from, or writes to, a tensor of the client's: so many bytes of the packet. */
 void odtc_copy_to_device(odtc_session *session);
 void odtc_copy_from_device(odtc_session *session);

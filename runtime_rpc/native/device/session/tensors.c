@@ -14,8 +14,7 @@ static int is_cpu(odtc_session *s, int32_t device_type) {
   return 0;
 }
 
-/* Bytes of a tensor's elements; UINT64_MAX where there is no such number. */
-static uint64_t bytes_of(const odtc_remote_tensor *t) {
+uint64_t odtc_remote_bytes(const odtc_remote_tensor *t) {
   uint64_t count = ((uint64_t)t->bits * t->lanes + 7) / 8;
   for (int32_t n = 0; n < t->rank; ++n)
     if (t->shape[n] < 0 || __builtin_mul_overflow(count, (uint64_t)t->shape[n], &count))
@@ -23,8 +22,7 @@ static uint64_t bytes_of(const odtc_remote_tensor *t) {
   return count;
 }
 
-/* Where so many bytes of a tensor lie; NULL, and a failure, where its memory has not as many. */
-static uint8_t *place_of(odtc_session *s, const odtc_remote_tensor *t, uint64_t bytes) {
+uint8_t *odtc_remote_place(odtc_session *s, const odtc_remote_tensor *t, uint64_t bytes) {
   if (!is_cpu(s, t->device_type)) return NULL;
   odtc_object *memory = odtc_object_of(s, (int64_t)t->memory, ODTC_MEMORY);
   if (!memory) return NULL;
@@ -40,7 +38,7 @@ void odtc_copy_to_device(odtc_session *s) {
   uint64_t bytes;
   odtc_read_tensor(&s->stream, &tensor);
   odtc_stream_read(&s->stream, &bytes, sizeof bytes);
-  uint8_t *to = place_of(s, &tensor, bytes);
+  uint8_t *to = odtc_remote_place(s, &tensor, bytes);
   if (!to || s->stream.ended) return;
   odtc_stream_read(&s->stream, to, (size_t)bytes);
   odtc_write_value(&s->stream, &(odtc_result){VALUE_NONE});
@@ -51,7 +49,7 @@ void odtc_copy_from_device(odtc_session *s) {
   uint64_t bytes;
   odtc_read_tensor(&s->stream, &tensor);
   odtc_stream_read(&s->stream, &bytes, sizeof bytes);
-  const uint8_t *from = place_of(s, &tensor, bytes);
+  const uint8_t *from = odtc_remote_place(s, &tensor, bytes);
   if (!from || s->stream.ended) return;
   int32_t code = COPY_ACK;
   uint64_t packet = sizeof code + bytes;
@@ -102,7 +100,7 @@ static void allocate_bytes(odtc_session *s, const odtc_value *v, odtc_result *re
 }
 
 static void allocate_tensor(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  if (is_cpu(s, v->tensor.device_type)) allocate(s, bytes_of(&v->tensor), result);
+  if (is_cpu(s, v->tensor.device_type)) allocate(s, odtc_remote_bytes(&v->tensor), result);
 }
 
 static void free_memory(odtc_session *s, const odtc_value *v, odtc_result *result) {
@@ -113,9 +111,9 @@ static void free_memory(odtc_session *s, const odtc_value *v, odtc_result *resul
 
 static void copy_among(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
-  uint64_t bytes = bytes_of(&v[0].tensor);
-  const uint8_t *from = place_of(s, &v[0].tensor, bytes);
-  uint8_t *to = from ? place_of(s, &v[1].tensor, bytes) : NULL;
+  uint64_t bytes = odtc_remote_bytes(&v[0].tensor);
+  const uint8_t *from = odtc_remote_place(s, &v[0].tensor, bytes);
+  uint8_t *to = from ? odtc_remote_place(s, &v[1].tensor, bytes) : NULL;
   if (to) memmove(to, from, (size_t)bytes);
 }
 
