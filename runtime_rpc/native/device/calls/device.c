@@ -9,6 +9,7 @@
 
 #include "core_speeds.h"
 #include "free_memory.h"
+#include "frequency.h"
 #include "functions.h"
 #include "recorder.h"
 
@@ -67,11 +68,34 @@ static void stop_record(odtc_session *s, const odtc_value *v, odtc_result *resul
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = all, .count = bytes, .owned = all};
 }
 
+/* Returns why nothing could be changed, or an empty text. */
+static void cap_frequency(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  static const char *const LEVELS[] = {"low", "mid", "high"};
+  odtc_text why = {0};
+  int level = 0;
+  while (level < 3 && strcmp(LEVELS[level], v[0].bytes)) ++level;
+  if (level == 3) {
+    odtc_refuse(s, "a cap is low, mid or high, and not %.100s", v[0].bytes);
+    return;
+  }
+  odtc_cap_frequencies(v[1].bytes, level, &why);
+  odtc_text_put(&why, "%s", "");
+  odtc_give_text(s, &why, result);
+}
+
+static void uncap_frequency(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)s, (void)v;
+  odtc_uncap_frequencies(".");
+  *result = (odtc_result){.type = VALUE_TEXT, .bytes = ""};
+}
+
 const odtc_named_function ODTC_DEVICE_FUNCTIONS[] = {
     {"odtc.device_info", "", info},
     {"odtc.available_bytes", "", available_bytes},
     {"odtc.core_speeds", "", core_speeds},
     {"odtc.record.start", "fss", start_record},
     {"odtc.record.stop", "i", stop_record},
+    {"odtc.cap_frequency", "ss", cap_frequency},
+    {"odtc.uncap_frequency", "", uncap_frequency},
     {NULL, NULL, NULL},
 };

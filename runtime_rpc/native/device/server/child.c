@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "frequency.h"
 #include "log.h"
 #include "session.h"
 
@@ -49,6 +50,7 @@ void odtc_remove_sessions(const char *folders) {
 }
 
 void odtc_remove_folder(const char *path) {
+  odtc_uncap_frequencies(path); /* of a session that could not do so */
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder >= 0) remove_all(folder);
   rmdir(path);
