@@ -15,7 +15,9 @@ from benchmarks.models.digits import digits_model
 from odtc.core.errors import UsageError
 from odtc.core.options.cores import cores_of, cores_of_threads, parse_cores
 from odtc.runtime_rpc.server.cores import core_speeds
-from tests.runtime_rpc.own_server import serving
+from odtc.runtime_rpc.sessions.session import Session
+from tests.needs import needs_two_cores
+from tests.runtime_rpc.own_server import SERVERS, serving
 from tests.runtime_rpc.trees import plant
 
 # Four small cores, three large ones and a larger one; as phones number them.
@@ -112,10 +114,18 @@ def allowed(task: Path) -> str:
     return next(line.split()[1] for line in lines if line.startswith("Cpus_allowed_list"))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("server") / "sessions") as running:
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server") / "sessions"
+    with serving(folder, server=request.param) as running:
         yield running
+
+
+def bound_there(session: Session) -> tuple[str, list[str]]:
+    """The cores of the thread that calls in a session's process, and of all its threads."""
+    pid = session.info()["pid"]
+    bound = {task.name: allowed(task) for task in Path(f"/proc/{pid}/task").iterdir()}
+    return bound[str(pid)], list(bound.values())
 
 
 def test_threads_of_a_device_are_on_their_cores(artifact: Path, server: str) -> None:
@@ -123,15 +133,26 @@ def test_threads_of_a_device_are_on_their_cores(artifact: Path, server: str) -> 
     speeds = session.core_speeds()
     assert speeds is not None
     assert set(speeds) == set(os.sched_getaffinity(0))
-    last = max(speeds)
+    first, *_, last = [*sorted(speeds)] * 2
     loaded = odtc.load(artifact)
-    trainer = loaded.trainer(session, cores=str(last))
+    trainer = loaded.trainer(session, cores=f"{last},{first}" if last != first else str(last))
     trainer.evaluate(np.zeros((1, 1, 8, 8), np.float32))
-    pid = session.info()["pid"]
-    bound = {task.name: allowed(task) for task in Path(f"/proc/{pid}/task").iterdir()}
+    caller, threads = bound_there(session)
     session.close()
     # The caller there, and what waits in the pool; other threads are free.
-    assert bound[str(pid)] == str(last)
-    assert sum(cores == str(last) for cores in bound.values()) >= min(2, len(speeds))
+    assert caller == str(last)
+    assert {str(first), str(last)} <= set(threads)
     with pytest.raises(UsageError, match="the device has no core 4096"):
         loaded.trainer(odtc.connect(server), cores="4096")
+
+
+@needs_two_cores()
+def test_kernels_that_are_measured_have_their_cores_too(server: str) -> None:
+    session = odtc.connect(server)
+    first, *_, last = sorted(session.core_speeds() or ())
+    for cores in (f"{first},{last}", f"{last},{first}"):
+        session.use_threads(2, cores)
+        caller, threads = bound_there(session)
+        assert caller == cores.partition(",")[0]
+        assert {str(first), str(last)} <= set(threads)
+    session.close()

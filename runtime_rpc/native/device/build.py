@@ -20,6 +20,11 @@ _FLAGS = (
     *("-std=c11", "-O2", "-fPIE", "-pie", "-ffunction-sections", "-fdata-sections"),
     *("-Wl,--gc-sections", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-s"),
 )
+# What kernels that TVM compiles call by name: see calls/raised.h.
+_EXPORTED = ("TVMFFIErrorSetRaisedFromCStr", "TVMFFIErrorSetRaisedFromCStrParts")
+_EXPORTS = tuple(
+    f"-Wl,{flag},{name}" for name in _EXPORTED for flag in ("-u", "--export-dynamic-symbol")
+)
 _LINKS = ("-lpthread", "-ldl", "-lm")
 
 
@@ -35,7 +40,7 @@ def device_program(compiler: Sequence[str] | None = None, *flags: str) -> bytes:
         OSError: there is no room to compile it.
     """
     command = list(compiler or compiler_of_c())
-    words = (*command, *_FLAGS, *flags, *_LINKS, version("odtc"))
+    words = (*command, *_FLAGS, *_EXPORTS, *flags, *_LINKS, version("odtc"))
     made_from = [b" ".join(word.encode() for word in words)]
     for path in sorted(path for part in source_folders() for path in part.glob("*.[ch]")):
         made_from += [path.name.encode(), path.read_bytes()]
@@ -76,7 +81,7 @@ def compile_device(compiler: Sequence[str], output: Path, *flags: str) -> None:
     """
     folders = source_folders()
     command = [
-        *(*compiler, *_FLAGS, f'-DODTC_VERSION="{version("odtc")}"', *flags),
+        *(*compiler, *_FLAGS, *_EXPORTS, f'-DODTC_VERSION="{version("odtc")}"', *flags),
         *(f"-I{folder}" for folder in folders),
         *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
         *("-o", str(output), *_LINKS),

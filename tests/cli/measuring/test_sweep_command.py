@@ -14,7 +14,7 @@ from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.sweep.row import Configuration, SweepRow, results_of
 from odtc.runtime_rpc.sweep.sweep import Sweep, SweepConfig
 from tests.cli.training.digits import Digits
-from tests.runtime_rpc.own_server import serving
+from tests.runtime_rpc.own_server import SERVERS, serving
 
 FAST = ["--steps", "2", "--rounds", "2"]
 
@@ -83,8 +83,11 @@ def test_a_model_is_compiled_for_each_batch(
     assert "frequency: not settable (" in printed
 
 
-def test_a_device_is_measured_by_its_own_clock(digits: Digits, tmp_path: Path, run_json) -> None:
-    with serving(tmp_path / "sessions") as url:
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_device_is_measured_by_its_own_clock(
+    server: str, digits: Digits, tmp_path: Path, run_json
+) -> None:
+    with serving(tmp_path / "sessions", server=server) as url:
         where = ["--device", url, "--threads", "1", "--output", tmp_path / "rows"]
         (row,) = run_json("sweep", digits.artifact, *where, "--steps", "2", "--rounds", "1")["rows"]
     assert row["clock"] == "device"

@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 import tvm
-from tvm import rpc
+from tvm import rpc, te
 
 import odtc
 from odtc.core.artifact.bundle import LIBRARY, PARAMETERS, PROGRAM
@@ -207,3 +207,34 @@ def test_a_wrong_call_of_a_kernel_says_why(
         with pytest.raises(RuntimeError, match=says):
             call()
     module["kernel"](there, result)
+
+
+def plain(folder: Path) -> Path:
+    """Two kernels that TVM itself has compiled and linked, which check their arguments."""
+    x = te.placeholder((COUNT,), name="x")
+    y = te.compute((COUNT,), lambda n: 2 * x[n] + 1, name="y")
+    schedule = tvm.s_tir.Schedule(te.create_prim_func([x, y]))
+    kernels = {"plain": schedule.mod["main"].with_attr("global_symbol", "plain")}
+    schedule.parallel(schedule.get_loops(schedule.get_sblock("y"))[0])
+    kernels["parallel"] = schedule.mod["main"].with_attr("global_symbol", "parallel")
+    compiled = tvm.compile(tvm.IRModule(kernels), tvm.target.Target({"kind": "llvm"}))
+    compiled.export_library(str(folder / "plain.so"))
+    return folder / "plain.so"
+
+
+@needs_two_cores()
+def test_what_tvm_compiles_runs_and_says_why_it_does_not(
+    session: rpc.RPCSession, tmp_path: Path
+) -> None:
+    session.upload(str(plain(tmp_path)))
+    module = session.load_module("plain.so")
+    session.get_function("odtc.use_cores")("0,1", 0)
+    values, there, result = floats(session)
+    for name in ("plain", "parallel"):
+        module[name](there, result)
+        np.testing.assert_array_equal(result.numpy(), 2 * values + 1)
+        _, shorter, _ = floats(session, 10)
+        with pytest.raises(RuntimeError, match=f"the kernel {name} failed: .*shape"):
+            module[name](shorter, result)
+        with pytest.raises(RuntimeError, match=f"the kernel {name} failed: .*[Ee]xpect"):
+            module[name](there)

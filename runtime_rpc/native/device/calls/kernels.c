@@ -7,6 +7,7 @@
 
 #include "functions.h"
 #include "memory.h"
+#include "raised.h"
 
 void odtc_leave_module(odtc_module *module) {
   if (--module->uses) return;
@@ -142,7 +143,11 @@ int odtc_run_kernel(odtc_session *s, const odtc_module_kernel *kernel,
   }
   int failed = kernel->code(NULL, arguments->values, arguments->count, &result);
   odtc_pool_use(before, &before);
-  if (failed) odtc_refuse(s, "the kernel %s failed", kernel->name);
+  if (failed) {
+    char why[400];
+    odtc_take_raised(why, sizeof why);
+    odtc_refuse(s, "the kernel %s failed%s%s", kernel->name, *why ? ": " : "", why);
+  }
   return failed;
 }
 
