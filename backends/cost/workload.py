@@ -27,5 +27,6 @@ def workload_of(product: FusedProduct, machine: MachineModel) -> str:
     numbers = ",".join(map(str, product.numbers))
     operands = ",".join(f"arg{position}" for position in product.operands)
     read = f"; normalised {product.normal.activation}".rstrip() if product.normal else ""
+    read += f"; coded {product.coded.text}" if product.coded else ""
     of = f"{product.family}({operands}; {numbers}{read}) of {machine.multiplies}"
     return f"{of}: {' '.join(tensors)} = {' '.join(str(tail).split())}"

@@ -19,6 +19,7 @@ from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
+from odtc.passes.graph.read_quantised import ReadQuantised
 from odtc.passes.graph.update_rows import UpdateRows
 from odtc.passes.kernel.compact_allocations import CompactAllocations
 from odtc.passes.kernel.gather_marks import GatherMarks
@@ -34,7 +35,7 @@ def cpu_family(target: Target, has_half: bool) -> Family:
     """The family of a CPU; the arguments are those of `family_of`."""
     machine, slots = machine_of(target.vector_bits, has_half=has_half), target.threads or 1
     return Family(
-        (UpdateRows(take_update),),
+        (UpdateRows(take_update), ReadQuantised()),
         grouped_rules(convolution_rules(), machine)
         | max_pool2d_rules(machine.lanes)
         | avg_pool2d_rules(machine.lanes)

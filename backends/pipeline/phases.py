@@ -100,6 +100,8 @@ FUSE = (
     Row("update-rows", brought),
     Row("spell-out-attention", brought),
     Row("join-reshapes"),
+    # Products take it in as they do transposes.
+    Row("read-quantised", brought),
     Row("absorb-transpose"),
     # Casts and slices are kept at first: kernels look through them for what is stored.
     Row("legalize{stay=true}"),

@@ -3,8 +3,8 @@
 `matmul(x, permute_dims(w))` becomes one kernel that reads `w` by columns. Gemm with `transB`, its
 two gradients and every linear layer have this form, and a transposed copy of a weight would be a
 second copy of the parameter. So have the gradients of attention's products, matrix by matrix.
-Products also read operands that are stored in half precision. Products of float32 matrices, or of
-equally many, are rewritten.
+Products also read operands that are stored in half precision, and a right one that is dequantised.
+Products of float32 matrices, or of equally many, are rewritten.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,11 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from odtc.core.ir.relax_calls import is_call
+from odtc.dialect.elements.dequantised import dequantised
 from odtc.passes.contract import Pass
 
-# From the operands, as stored, and whether each is transposed, to `(left, right, result)`.
+# From the operands, as stored, and whether each is transposed, to `(left, right, result)`. The
+# right one may be a call of `dequantised`: then the kernel takes the call's tensors in its place.
 Product = Callable[[relax.Expr, relax.Expr, bool, bool], tirx.PrimFunc]
 
 # Dimensions of a matrix.
@@ -85,9 +87,13 @@ class _Absorb(PyExprMutator):
         if not is_product(call):
             return call
         (left, trans_left), (right, trans_right) = map(self._operand, call.args)
-        kernel = self._make(left, right, trans_left, trans_right)
+        read, tensors = right, [right]
+        source = self.lookup_binding(right) if isinstance(right, relax.Var) else None
+        if is_call(source, dequantised.name) and source.ty.ndim == _MATRIX:
+            read, tensors = source, list(source.args)
+        kernel = self._make(left, read, trans_left, trans_right)
         name = self.builder_.add_func(kernel, "matmul")
-        return relax.call_tir(name, relax.Tuple([left, right]), call.ty)
+        return relax.call_tir(name, relax.Tuple([left, *tensors]), call.ty)
 
     def _operand(self, expression: relax.Expr) -> tuple[relax.Expr, bool]:
         """The tensor that is really read, and whether it is read transposed."""

@@ -17,6 +17,7 @@ from odtc.passes.graph.join_reshapes import JoinReshapes
 from odtc.passes.graph.name_tensors import NameTensors
 from odtc.passes.graph.read_copies import ReadCopies
 from odtc.passes.graph.read_normalised import ReadNormalised
+from odtc.passes.graph.read_quantised import ReadQuantised
 from odtc.passes.graph.recompute_frozen import RecomputeFrozen
 from odtc.passes.graph.return_loss import ReturnLoss
 from odtc.passes.graph.slice_splits import SliceSplits
@@ -50,8 +51,8 @@ def by_name(*kinds: type[Pass]) -> Mapping[str, type[Pass]]:
 
 PASSES = by_name(
     *(AbsorbActivation, AbsorbTranspose, FoldConstants, HalfStorage, ImmediateUpdate),
-    *(JoinReshapes, NameTensors, ReadCopies, ReadNormalised, RecomputeFrozen, ReturnLoss),
-    *(SliceSplits, SpellOutAttention, UpdateRows),
+    *(JoinReshapes, NameTensors, ReadCopies, ReadNormalised, ReadQuantised, RecomputeFrozen),
+    *(ReturnLoss, SliceSplits, SpellOutAttention, UpdateRows),
     *(ByKernel, BindLoops, CheckLaunches, CompactAllocations, FuseNamed, GatherMarks),
     *(GroupUpdates, HalfInMemory, KeepNan, NarrowIndices, NoteNeeds),
     *(SelectLayouts,),

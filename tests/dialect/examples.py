@@ -13,6 +13,7 @@ from odtc.dialect.draw.dropout import dropout
 from odtc.dialect.draw.random import random
 from odtc.dialect.elements import pointwise
 from odtc.dialect.elements.bit_cast import bit_cast
+from odtc.dialect.elements.dequantised import NIBBLES, dequantised
 from odtc.dialect.elements.prelu import prelu
 from odtc.dialect.elements.remainder import remainder
 from odtc.dialect.gradient.attach import attach
@@ -174,6 +175,11 @@ EXAMPLES: dict[RelaxOperator, Example] = {
     prelu: Example((_MATRIX, _ROW), (_MATRIX,)),
     remainder: Example((_ROW, floats(4, 1)), (_MATRIX,)),
     bit_cast: Example((_MATRIX,), (TensorType((4, 6), "int32"),), {"dtype": "int32"}),
+    dequantised: Example(
+        (TensorType((4, 3), "uint8"), TensorType((4, 1), "uint8"), floats(4, 2)),
+        (_MATRIX,),
+        {"stored": NIBBLES, "shape": [4, 6], "blocks": [1, 3]},
+    ),
     dropout: Example((_MATRIX, _STEP), (_MATRIX,), {**_DRAWN, "ratio": 0.25}),
     random: Example((_STEP,), (_MATRIX,), {**_DRAWN, "shape": [4, 6], "keep": 0.0}),
     attach: Example((_MATRIX, floats(4, 2)), (_MATRIX,), {"axis": 1, "start": 3}),

@@ -18,7 +18,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import index, size_of, unflatten
-from odtc.backends.kernels.common.vectors import splat
+from odtc.backends.kernels.common.vectors import further, splat
 from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.half_runs import add_into
 from odtc.backends.kernels.product.panel import evenly, groups_of, split_rows
@@ -124,7 +124,7 @@ def deep_product(
         tile: its shape.
         machine: the CPU.
     """
-    blocks = _blocks(left.depth, tile, machine)
+    blocks = _blocks(left.depth, tile, machine, max(right.unit, 1))
     strips, panels = evenly(columns.total, tile.columns, _WIDEST)
     row_bytes = max(blocks[0].terms * size_of(tile.dtype), panels * tile.columns * 4)
     bands, in_band = evenly(left.count, tile.rows, _MOST // row_bytes)
@@ -198,15 +198,19 @@ def _store(cut: _Cut, machine: Machine, sums: tirx.Buffer, results: Results) -> 
                 store_tile(tile, cut.columns, scratch, start, results)
 
 
-def _blocks(depth: int, tile: Tile, machine: Machine) -> list[_Blocks]:
-    """Blocks of which a panel is near a core: as even as can be, else with a shorter last one."""
+def _blocks(depth: int, tile: Tile, machine: Machine, unit: int) -> list[_Blocks]:
+    """Blocks of which a panel is near a core: as even as can be, else with a shorter last one.
+
+    Each begins at a multiple of a unit, which the depth is one of.
+    """
     least = -(-_panel_bytes(depth, tile) // machine.near)
-    even = next((n for n in range(least, 2 * least) if depth % n == 0), 0)
+    even = next((n for n in range(least, 2 * least) if depth % (n * unit) == 0), 0)
     if even:
         return [_Blocks(0, even, depth // even)]
-    terms = -(-depth // least)
-    whole = depth // terms
-    return [_Blocks(0, whole, terms), _Blocks(whole * terms, 1, depth - whole * terms)]
+    terms = -(-depth // (least * unit)) * unit
+    whole, rest = divmod(depth, terms)
+    blocks = [_Blocks(0, whole, terms)]
+    return [*blocks, _Blocks(whole * terms, 1, rest)] if rest else blocks
 
 
 def _panel_bytes(depth: int, tile: Tile) -> int:
@@ -218,4 +222,4 @@ def _from(read: Read, start: ir.Expr) -> Read:
 
 
 def _behind(read: Read, start: ir.Expr) -> Read:
-    return lambda n, k, p: read(n, start + k, p)
+    return lambda n, k, p: read(n, further(k, start), p)

@@ -15,7 +15,8 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import Readable, prefetch
 from odtc.backends.kernels.norm.normalised import PARTS, Normal, read_operands
-from odtc.core.ir.product_marks import PRODUCT, READ_NORMALISED
+from odtc.backends.kernels.product.quantised import CODED, Quantisation
+from odtc.core.ir.product_marks import PRODUCT, READ_NORMALISED, READ_QUANTISED
 
 # Steps of a tail, each counted as often as it is read: a longer one is scheduled by itself.
 LONGEST_TAIL = 64
@@ -66,6 +67,7 @@ class FusedProduct:
         parameters: of the kernel, the result last.
         operands: positions of the tensors that it reads among the parameters.
         normal: normalisation of its first operand as it is read, if there is one.
+        coded: how its second operand is dequantised as it is read, if it is.
         tail: the value to store for a value of the product, given the parameters of the new kernel.
     """
 
@@ -74,12 +76,15 @@ class FusedProduct:
     parameters: list[ir.Var]
     operands: list[int]
     normal: Normal | None
+    coded: Quantisation | None
     tail: Callable[[Sequence[ir.Var]], Tail]
 
     def product(self, arguments: Sequence[tirx.Buffer]) -> Product:
         """The product in a new kernel with these arguments, as many as there are parameters."""
         tensors = [arguments[position] for position in self.operands]
         operands = read_operands(self.normal, tensors)
+        if self.coded:
+            operands = self.coded.read(operands)
         return Product(self.numbers, operands, arguments[-1], self.tail(arguments))
 
 
@@ -113,6 +118,7 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
         parameters,
         [next(i for i, p in enumerate(parameters) if p.same_as(s)) for s in sources],
         _normal(product),
+        _coded(product),
         lambda new: _tail(steps, dict(zip(parameters, new, strict=True))),
     )
 
@@ -124,6 +130,7 @@ def _operands(product: s_tir.SBlock) -> list[ir.Var]:
     """
     read = [region.source for region in product.reads]
     needed = _FACTORS + (PARTS - 1 if _normal(product) else 0)
+    needed += CODED - 1 if _coded(product) else 0
     if len(read) == 1:
         read *= _FACTORS
     return read if len(read) == needed else []
@@ -139,6 +146,14 @@ def _normal(product: s_tir.SBlock) -> Normal | None:
         return None
     activation, held, first = product.annotations[READ_NORMALISED]
     return Normal(str(activation), int(held), int(first))
+
+
+def _coded(product: s_tir.SBlock) -> Quantisation | None:
+    """Returns how the second operand is dequantised, or None."""
+    if READ_QUANTISED not in product.annotations:
+        return None
+    stored, *sizes = product.annotations[READ_QUANTISED]
+    return Quantisation.of(str(stored), [int(size) for size in sizes])
 
 
 def _inlined_beside(function: tirx.PrimFunc) -> tirx.PrimFunc:

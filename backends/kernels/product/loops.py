@@ -12,10 +12,12 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from odtc.backends.kernels.common.places import load, unflatten
+from odtc.backends.kernels.product.deep import is_deep
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.kernels.product.packed import LeftOperand, is_worth_packing, packed_product
 from odtc.backends.kernels.product.panel import WAYS, ProductSizes, collides, panel_product
 from odtc.backends.kernels.product.panels import Panels, Read, Results
+from odtc.backends.kernels.product.quantised import Quantised
 from odtc.backends.kernels.product.row import is_of_rows, row_product
 from odtc.backends.kernels.product.thin import is_thin, thin_product
 from odtc.backends.kernels.product.tile import Machine
@@ -41,7 +43,10 @@ def _matmul(product: Product, machine: Machine) -> None:
         product.ahead([*unflatten(n, batch), m, p])
 
     sizes = ProductSizes(count, rows, depth, columns)
-    if trans_right and not trans_left and is_of_rows(sizes, machine):
+    if isinstance(b, Quantised):
+        panels = Panels(right, not trans_right, columns, b.unit)
+        coded_product(sizes, left, panels, Results(store, ahead), machine, left_lies=not trans_left)
+    elif trans_right and not trans_left and is_of_rows(sizes, machine):
         row_product(sizes, left, right, Results(store, ahead), machine)
     elif _runs_along_rows(trans_left, trans_right, rows, columns):
         matrix_product(
@@ -95,6 +100,30 @@ def matrix_product(
         return
     left_pitch = sizes.depth if left_lies else 0
     panel_product(sizes, left, right, results, machine, left_pitch=left_pitch)
+
+
+def coded_product(
+    sizes: ProductSizes,
+    left: Read,
+    right: Panels,
+    results: Results,
+    machine: Machine,
+    *,
+    left_lies: bool,
+) -> None:
+    """Emits a product whose right operand is packed however few rows there are.
+
+    Each of its elements is computed once, in vectors; see `matrix_product`.
+    """
+    tile = machine.tile(sizes.rows, sizes.columns)
+    if sizes.rows <= tile.rows and not is_deep(sizes.depth, tile, machine):
+        # Of one tile of rows, each panel is read once: there is one at a time.
+        panel_product(sizes, left, right, results, machine)
+        return
+    collide = left_lies and collides(sizes.depth)
+    operand = LeftOperand(left, left_lies, collide, shared=True)
+    dtype = machine.dtype(sizes.depth, sizes.rows, sizes.columns)
+    packed_product(sizes, operand, right, results, machine, dtype)
 
 
 # Rows of a product that make transposed panels of its right operand cheap.

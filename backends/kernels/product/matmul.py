@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.common.operand import placeholder, shape_of
+from odtc.backends.kernels.product.quantised import quantised_operand
 from odtc.core.ir.kernel_marks import FUSABLE, PATTERN
 from odtc.core.ir.product_marks import PRODUCT
 
@@ -17,9 +18,11 @@ def matmul(
 ) -> tirx.PrimFunc:
     """The kernel, from the operands, as stored, and whether each is read transposed.
 
-    Operands are float32 or float16, the result is float32.
+    Operands are float32 or float16, the result is float32. The right one may be a call of
+    `dequantised`: the kernel takes its tensors, and dequantises as it reads.
     """
-    a, b = placeholder(left, "left"), placeholder(right, "right")
+    a = placeholder(left, "left")
+    b, tensors, marks = quantised_operand(right)
     *batch, rows, depth = shape_of(left)
     if trans_left:
         rows, depth = depth, rows
@@ -35,7 +38,7 @@ def matmul(
         [tirx.const(size, "int64") for size in (*batch, rows, columns)],
         lambda *at: te.sum(term(at[:-2], *at[-2:]), axis=k),
         name="product",
-        attrs={PRODUCT: ["matmul", int(trans_left), int(trans_right)]},
+        attrs={PRODUCT: ["matmul", int(trans_left), int(trans_right)], **marks},
     )
-    function = te.create_prim_func([a, b, block]).without_attr("global_symbol")
+    function = te.create_prim_func([a, *tensors, block]).without_attr("global_symbol")
     return function.with_attr(PATTERN, FUSABLE)

@@ -96,7 +96,8 @@ def _vectors(
 ) -> Callable[[int, ir.Expr], ir.Expr]:
     """Returns a load of the right operand by the tile's vector and `k`; emits a copy if needed."""
     n, at = start
-    if right.is_dense and columns.total >= tile.columns and not collides(right.pitch):
+    is_read = right.is_dense and columns.total >= tile.columns and not collides(right.pitch)
+    if is_read and not right.unit:
         return lambda v, k: right.read(n, k, tile.span(v, at))
     panel = T.sblock_alloc_buffer((1, depth, tile.columns), "float32")
     pack(depth, tile, columns, right, start, (panel, index(0)))

@@ -25,11 +25,14 @@ class Panels:
         read: `(n, k, p)` to an element.
         is_dense: whether neighbours in `p` are neighbours in memory; those in `k` are, otherwise.
         pitch: elements from one `k` to the next, where they are.
+        unit: of elements that are computed as they are read, so many neighbours in memory are read
+            together; 0 of others. They are packed, to be computed once.
     """
 
     read: Read
     is_dense: bool
     pitch: int = 0
+    unit: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ PRODUCT = "odtc.product"
 # Of a product whose first operand is normalised as it is read: see `Normal` in
 # `backends/kernels/norm/normalised.py`.
 READ_NORMALISED = "odtc.read_normalised"
+# Of a product whose second operand is dequantised as it is read: see `Quantised` in
+# `backends/kernels/product/quantised.py`.
+READ_QUANTISED = "odtc.read_quantised"
 # Attribute of a product's kernel: what it computes, as text; see `backends/cost/workload.py`.
 WORKLOAD = "odtc.workload"
 # Attribute of a kernel whose loops come from a tuning record: which one, as text.

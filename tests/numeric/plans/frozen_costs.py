@@ -46,15 +46,16 @@ class Cost:
         return all(own <= most for own, most in pairs)
 
 
-def plan_of(path: Path, **options: Any) -> MemoryPlan:
-    """The memory plan of a step for this machine; nothing is compiled.
+def plan_of(path: Path, target: str = "host-cpu", **options: Any) -> MemoryPlan:
+    """The memory plan of a step; nothing is compiled.
 
     Args:
         path: of its model.
+        target: as text.
         options: those of `odtc.compile`.
     """
-    target = parse_target("host-cpu").resolved()
-    module = opt_module(path, target, StepOptions(**options), PassChoice(), lambda _: None)
+    resolved = parse_target(target).resolved()
+    module = opt_module(path, resolved, StepOptions(**options), PassChoice(), lambda _: None)
     return parse_memory_plans(f"[{module['train_step'].attrs[RECORD]}]", "plan")[0]
 
 

@@ -10,10 +10,12 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import odtc
+from odtc.core.artifact.memory_plan import Kind
 from odtc.core.errors import UnsupportedError
 from tests.fast import fast_if
 from tests.numeric.plans.frozen_costs import (
     LAYERS,
+    MATRIX,
     TURNED,
     WIDTH,
     Form,
@@ -62,8 +64,23 @@ QUANTISED: Mapping[str, Form] = {
 
 
 @pytest.mark.parametrize("form", QUANTISED)
-def test_no_dequantised_weight_waits_for_the_backward_pass(form: str, tmp_path: Path) -> None:
-    plan = plan_of(layers_of(QUANTISED[form], tmp_path / "m.onnx"), loss="mse", params=["p"])
+def test_no_dequantised_weight_is_in_memory(form: str, tmp_path: Path) -> None:
+    """Products pack panels of it: there are as many calls as of floats."""
+    path = layers_of(QUANTISED[form], tmp_path / "m.onnx")
+    onnx.save(as_read(onnx.load(path)), tmp_path / "plain.onnx")
+    plan, plain = (
+        plan_of(each, loss="mse", params=["p"]) for each in (path, tmp_path / "plain.onnx")
+    )
+    assert [t for t in plan.tensors if t.nbytes >= MATRIX and t.kind is not Kind.WORKSPACE] == []
+    assert len(plan.calls) == len(plain.calls)
+
+
+@pytest.mark.parametrize("form", QUANTISED)
+def test_on_a_gpu_no_dequantised_weight_waits_for_the_backward_pass(
+    form: str, tmp_path: Path
+) -> None:
+    path = layers_of(QUANTISED[form], tmp_path / "m.onnx")
+    plan = plan_of(path, "host-opencl", loss="mse", params=["p"])
     assert matrices_in(plan) == 2 * LAYERS
 
 
@@ -105,7 +122,7 @@ SCALED = [form for form in QUANTISED if form != "one scale"]
 
 @pytest.mark.parametrize("form", fast_if(lambda form: form == "channels, transposed", SCALED))
 def test_adapters_beside_quantised_weights(form: str, tmp_path: Path) -> None:
-    """They learn as beside the same weights in float32, and nothing waits that need not."""
+    """They learn as beside the same weights in float32."""
     path, plain = layers_of(QUANTISED[form], tmp_path / "m.onnx"), tmp_path / "plain.onnx"
     onnx.save(as_read(onnx.load(path)), plain)
     x, y = np.random.default_rng(2).standard_normal((2, 8, WIDTH)).astype(np.float32)
@@ -119,8 +136,6 @@ def test_adapters_beside_quantised_weights(form: str, tmp_path: Path) -> None:
     assert losses == pytest.approx(expected_losses, rel=1e-6)
     assert losses[-1] < 0.99 * losses[0]
     np.testing.assert_allclose(ups, expected, rtol=1e-4, atol=1e-6)
-    options = {"loss": "mse", "lora": odtc.LoRA(rank=2), "params": []}
-    assert matrices_in(plan_of(path, **options)) == 2 * LAYERS - 1
 
 
 def test_no_adapter_is_merged_into_integers(tmp_path: Path) -> None:
