@@ -67,8 +67,8 @@ class FusedProduct:
         parameters: of the kernel, the result last.
         operands: positions of the tensors that it reads among the parameters.
         normal: normalisation of its first operand as it is read, if there is one.
-        coded: how its second operand is dequantised as it is read, if it is.
         tail: the value to store for a value of the product, given the parameters of the new kernel.
+        coded: how its second operand is dequantised as it is read, if it is.
     """
 
     family: str
@@ -76,8 +76,8 @@ class FusedProduct:
     parameters: list[ir.Var]
     operands: list[int]
     normal: Normal | None
-    coded: Quantisation | None
     tail: Callable[[Sequence[ir.Var]], Tail]
+    coded: Quantisation | None = None
 
     def product(self, arguments: Sequence[tirx.Buffer]) -> Product:
         """The product in a new kernel with these arguments, as many as there are parameters."""
@@ -118,8 +118,8 @@ def fused_product(function: tirx.PrimFunc) -> FusedProduct | None:
         parameters,
         [next(i for i, p in enumerate(parameters) if p.same_as(s)) for s in sources],
         _normal(product),
-        _coded(product),
         lambda new: _tail(steps, dict(zip(parameters, new, strict=True))),
+        _coded(product),
     )
 
 
