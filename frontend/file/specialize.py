@@ -16,6 +16,7 @@ from odtc.frontend.file.onnx_file import modern, opset_of
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, attributes, copy_of, numpy_dtype
 from odtc.frontend.normalize.classical import lower_classical
 from odtc.frontend.normalize.constants import fold_and_infer, fold_constants
+from odtc.frontend.normalize.contrib import lower_contrib
 from odtc.frontend.normalize.control.branches import select_branches
 from odtc.frontend.normalize.drop_casts import drop_casts
 from odtc.frontend.normalize.resolve import resolve
@@ -68,6 +69,7 @@ def specialize(
     model = modern(model)
     graph = copy_of(read_graph(model, promoted) if read is None else read)
     lower_classical(graph)
+    lower_contrib(graph)
     set_aside(graph)
     asked = asked or InputOptions(batch, shape or {})
     feeds = feeds_of(model)
@@ -155,9 +157,9 @@ def read_graph(
     quantized = _quantized(values)
     if quantized:
         graph.leave_untrained(
-            f"{listed(quantized)}: not trained: their elements are integers of 8 bits or fewer; "
-            "train the model that this one was quantized from, and quantize that again; or train "
-            "adapters beside those that are dequantized, with --lora"
+            f"{listed(quantized)}: frozen, not trained: their elements are integers of 8 bits or "
+            "fewer; --lora trains adapters beside those that are dequantized; or train the model "
+            "that this one was quantized from, and quantize that again"
         )
     graph.lost += losses_of(model, findings)
     graph.notes += [

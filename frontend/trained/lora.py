@@ -14,6 +14,7 @@ weights (`odtc/core/adapters.py`), so the trained model needs no other graph tha
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -38,6 +39,8 @@ from odtc.frontend.trained.lora_forms import FORMS, AdapterForm, adapted_nodes, 
 from odtc.frontend.trained.quantised_layers import quantised_layers
 from odtc.frontend.trained.selection import Selection
 
+# What onnxruntime's quantizers put behind the name of a weight.
+_QUANTIZED = re.compile(r"_quantized$|(_DQ)?_Q\d$")
 _ALL = "*"
 # A form and whether it reads a matrix transposed.
 _Way = tuple[AdapterForm | None, bool]
@@ -206,7 +209,7 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
     transposed = layer.transposed and len(shape) == 2
     channels_first = shape if transposed or len(shape) > 2 else shape[::-1]
     down_shape, up_shape = form.shapes(channels_first, lora.rank)
-    stem = layer.weight.removesuffix("_quantized").removesuffix(".weight")
+    stem = _QUANTIZED.sub("", layer.weight).removesuffix(".weight")
     down, up = (stem + suffix for suffix in form.suffixes)
     for name in (down, up):
         if name in graph.shapes:

@@ -30,6 +30,7 @@ SETTINGS: Mapping[str, tuple[int, ...]] = {
     "Clip": (1, 2),
     "DequantizeLinear": (1,),
     "Dropout": (1,),
+    "MatMulNBits": (2, 3),
     "NegativeLogLikelihoodLoss": (2,),
     "NonMaxSuppression": (0, 1, 3, 4),
     "NonZero": (0,),
@@ -45,6 +46,7 @@ SETTINGS: Mapping[str, tuple[int, ...]] = {
     "Upsample": (1,),
 }
 _BIASES = {"Conv": (2,), "ConvTranspose": (2,), "DeformConv": (3,), "GRU": (3,), "Gemm": (2,)}
+_BIASES |= {"MatMulNBits": (5,)}
 _BIASES |= {"LSTM": (3, 7), "RNN": (3,)}
 _STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
 _NORMS = {

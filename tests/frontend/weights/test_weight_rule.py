@@ -327,13 +327,16 @@ def test_quantized_weights_are_told_of() -> None:
     graph = graph_of(nodes, tensors, shape=ROW, maker="hand")
     with pytest.raises(UsageError, match="the model holds no weights that can be trained") as said:
         select(graph)
-    assert "bytes: not trained: their elements are integers of 8 bits or fewer" in str(said.value)
+    assert "bytes: frozen, not trained: their elements are integers of 8 bits or fewer" in str(
+        said.value
+    )
+    assert "--lora trains adapters beside those that are dequantized" in str(said.value)
     assert "train the model that this one was quantized from" in str(said.value)
     graph = graph_of(
         f"{nodes} o = MatMul (y, u)", tensors | {"u": draw(8, 8)}, shape=ROW, maker="hand"
     )
     assert select(graph).trained.keys() == {"u"}
-    assert any(note.startswith("bytes: not trained") for note in graph.notes)
+    assert any(note.startswith("bytes: frozen") for note in graph.notes)
 
 
 def test_the_list_of_the_file_goes_before_the_rule() -> None:
