@@ -85,6 +85,11 @@ def without_adapters(
     return {k: v for k, v in weights.items() if k not in added}
 
 
+def rank_of(down: tuple[int, ...]) -> int:
+    """The rank of an adapter, from the shape of its A."""
+    return down[1] if len(down) == 2 else down[0]
+
+
 def to_peft(name: str, value: np.ndarray) -> tuple[str, np.ndarray]:
     """Name and value of an adapter's tensor as PEFT stores it."""
     return PEFT_PREFIX + name, _turned(value)

@@ -12,20 +12,22 @@ from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
-from odtc.core.options.kinds import ANYTHING, FLAG, PATH
+from odtc.core.options.kinds import ANYTHING, FLAG, PATH, TEXT, optional
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.runtime_rpc.adapters.peft_folder import read_folder, write_folder
+from odtc.runtime_rpc.adapters.saved_modules import saved_modules
+from odtc.runtime_rpc.adapters.tensors_file import (
+    adapter_arguments,
+    read_adapters,
+    trained_beside,
+    write_adapters,
+)
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
 from odtc.runtime_rpc.sessions.session import Session
-from odtc.runtime_rpc.state.adapters import (
-    adapter_arguments,
-    read_adapters,
-    trained_beside,
-    write_adapters,
-)
 from odtc.runtime_rpc.state.checkpoint import (
     WITHOUT_HASHES,
     read_checkpoint,
@@ -240,7 +242,7 @@ class DeviceState:
     @takes("trainer.export_adapters", path=PATH, ema=FLAG)
     @alone
     def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
-        """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.state.adapters`.
+        """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
 
         What was trained beside them, running statistics too, is not in the file: a warning names
         it, and `export_onnx(path, merge=False)` writes it.
@@ -258,19 +260,60 @@ class DeviceState:
             warn_caller(f"export: {beside}")
         write_adapters(path, self._manifest, tensors)
 
+    @takes("trainer.export_peft", path=PATH, base_model=optional(TEXT), ema=FLAG)
+    @alone
+    def export_peft(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        base_model: str | None = None,
+        ema: bool = False,
+    ) -> None:
+        """Writes a new folder that `PeftModel.from_pretrained` of Hugging Face PEFT loads.
+
+        It holds the adapters, and the modules that are trained whole beside them, as PEFT's
+        `modules_to_save`. The packages of Hugging Face are not needed.
+
+        Args:
+            path: of the folder, which is new or empty.
+            base_model: name or path of the model that the adapters are for, which
+                `AutoPeftModel` would load.
+            ema: with their moving averages.
+
+        Raises:
+            OutputError: the folder has files in it, or cannot be written.
+            UnsupportedError: the file of the model does not have PyTorch's names, or what is
+                trained beside the adapters has no place in such a folder.
+            UsageError: the step has no adapters, or keeps no averages; the artifact is closed.
+        """
+        adapters = adapter_arguments(self._manifest)
+        saved = saved_modules(self._manifest, self._bundle.opened().model)
+        beside = [item for items in saved.values() for item in items]
+        tensors = self._weights((*adapters, *beside), ema)
+        write_folder(path, self._manifest, tensors, base_model, saved)
+
     @takes("trainer.load_adapters", path=PATH)
     @alone
     def load_adapters(self, path: str | os.PathLike[str]) -> None:
-        """Takes up adapters that were exported alone.
+        """Takes up adapters that were exported alone, or those of a folder of Hugging Face PEFT.
+
+        Modules that the folder saved whole are taken up, too.
+
+        Args:
+            path: of the file, or of the folder.
 
         Raises:
-            ArtifactError: the file is missing, damaged, or does not fit; nothing is changed.
+            ArtifactError: the file or the folder is missing, damaged, or does not fit; the message
+                has what either side has, and nothing is changed.
             UsageError: the step has no adapters.
         """
-        tensors = read_adapters(path, self._manifest)
-        items = adapter_arguments(self._manifest)
+        read = read_folder if os.path.isdir(path) else read_adapters
+        tensors = read(path, self._manifest)
+        weights = self._manifest.of_role(*WEIGHT_ROLES)
         with uninterrupted():
-            self._engine.write({item: tensors[item.spec.name] for item in items})
+            self._engine.write(
+                {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
+            )
 
     def _instead(self, ema: bool) -> dict[str, Argument]:
         """The averages that replace weights, or nothing."""

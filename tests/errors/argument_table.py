@@ -222,6 +222,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "verify": NOT_FLAG,
     },
     "Trainer.export_adapters": {"path": NOT_PATH, **EMA},
+    "Trainer.export_peft": {"path": NOT_PATH, "base_model": (1, b"x", ""), **EMA},
     "Trainer.load_adapters": {"path": NOT_PATH},
     "Session.sampling": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),

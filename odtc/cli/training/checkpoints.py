@@ -1,4 +1,4 @@
-"""The checkpoints of a run: where it writes them, how often, and whether it goes on from one."""
+"""What a run begins with, and the checkpoints that it writes."""
 
 import argparse
 from dataclasses import dataclass
@@ -17,11 +17,13 @@ class Checkpoints:
         checkpoint: the file; None for none.
         checkpoint_every: steps from one to the next; None for one at the end.
         resume: whether the run goes on from it: `SAME` or `ANYWAY`; None if it does not.
+        load_adapters: a file or a folder of adapters that a run begins with, unless it goes on.
     """
 
     checkpoint: Path | None
     checkpoint_every: int | None
     resume: str | None
+    load_adapters: Path | None
 
     def check(self) -> None:
         """Checks that there is a file to be about.
@@ -50,3 +52,10 @@ def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
         help="and every so many steps, after the call that takes them",
     )
     add_resume_options(parser)
+    add(
+        "--load-adapters",
+        type=Path,
+        metavar="PATH",
+        help="begin with these adapters: a file of --export-adapters, or a folder of PEFT; "
+        "--resume goes on from the checkpoint's",
+    )

@@ -56,7 +56,7 @@ class RecoverableTrainer:
         self.trainer = self._start()
         self._say_idle()
         if checkpoints.resume and checkpoints.checkpoint:
-            self._load(checkpoints.checkpoint)
+            _noted(self.trainer.load_checkpoint, checkpoints.checkpoint)
 
     def through(self, work: Callable[["Trainer"], T]) -> T:
         """Does the work, again with the trainer of the last checkpoint where the device is lost.
@@ -95,7 +95,7 @@ class RecoverableTrainer:
             try:
                 self.trainer = self._start()
                 if self._checkpoints.resume or _identity(checkpoint) != self._before:
-                    self._load(checkpoint)
+                    _noted(self.trainer.load_checkpoint, checkpoint)
                 say(f"the device is back; going on from step {self.trainer.steps}")
                 return
             except DeviceError as error:
@@ -103,17 +103,22 @@ class RecoverableTrainer:
                     raise error from lost
                 time.sleep(_AGAIN_SECONDS)
 
-    def _load(self, checkpoint: Path) -> None:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            self.trainer.load_checkpoint(checkpoint)
-        for warning in caught:
-            say(f"note: {warning.message}")
-
     def _start(self) -> "Trainer":
         trainer = self._running.start(self._artifact)
         trainer.run = dict(self._identity)
+        adapters = self._checkpoints.load_adapters
+        if adapters and not self._checkpoints.resume:
+            _noted(trainer.load_adapters, adapters)
         return trainer
+
+
+def _noted(load: Callable[[Path], None], path: Path) -> None:
+    """Loads a file, and says what is warned of it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        load(path)
+    for warning in caught:
+        say(f"note: {warning.message}")
 
 
 def _identity(path: Path | None) -> tuple[int, int] | None:

@@ -19,6 +19,7 @@ _PHRASES = {
     "samples_per_second": "{:.0f} samples/s",
     "accuracy": "accuracy {:.2%}",
     "adapters": "adapters in {}",
+    "peft": "adapters for PEFT in {}",
 }
 
 

@@ -22,7 +22,7 @@ from odtc.cli.training.trained_model import (
     export_model,
     rehearse_export,
 )
-from odtc.core.disk.files import check_writable
+from odtc.core.disk.files import check_new_folder, check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
 
@@ -77,10 +77,13 @@ class _Asked:
         self.keep.check()
         self.export.check()
         outputs = (self.keep.checkpoint, self.export.export, self.export.export_adapters)
-        inputs = (self.artifact, self.course.data, self.eval_data)
-        check_outputs(outputs, {"what the run reads": inputs})
+        folder = self.export.export_peft
+        inputs = (self.artifact, self.course.data, self.eval_data, self.keep.load_adapters)
+        check_outputs((*outputs, folder), {"what the run reads": inputs})
         for path in filter(None, outputs):
             check_writable(path)
+        if folder:
+            check_new_folder(folder)
 
     def check_manifest(self, manifest: "Manifest") -> None:
         """Checks that the artifact has what is to be exported.
@@ -92,12 +95,18 @@ class _Asked:
             raise UsageError(
                 "the artifact keeps no moving averages", hint="compile it with --ema, such as 0.999"
             )
-        if self.export.export_adapters and not manifest.adapters:
-            raise UsageError(
-                "the artifact trains no adapters",
-                where=str(self.artifact),
-                hint="compile the model with --lora, or leave --export-adapters out",
-            )
+        asked = {
+            "export-adapters": self.export.export_adapters,
+            "export-peft": self.export.export_peft,
+            "load-adapters": self.keep.load_adapters,
+        }
+        for name, given in asked.items():
+            if given and not manifest.adapters:
+                raise UsageError(
+                    "the artifact trains no adapters",
+                    where=str(self.artifact),
+                    hint=f"compile the model with --lora, or leave --{name} out",
+                )
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -163,7 +172,11 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(found, StopRequest):
         say_ended(found, run.trainer.steps, total, keep.checkpoint)
         return found.code
-    files = {"adapters": asked.export.export_adapters, "checkpoint": keep.checkpoint}
+    files = {
+        "adapters": asked.export.export_adapters,
+        "peft": asked.export.export_peft,
+        "checkpoint": keep.checkpoint,
+    }
     print_summary(found, done, manifest.batch, files, is_json=asked.json)
     return ExitCode.OK
 

@@ -25,6 +25,8 @@ class Export:
     Attributes:
         export: the file of the model; None for none.
         export_adapters: that of its adapters; None for none.
+        export_peft: a folder of them for Hugging Face PEFT; None for none.
+        base_model: what that folder says of the model that they are for; None for nothing.
         ema: whether moving averages of the weights take their place.
         training: whether the model keeps the form in which it was compiled.
         merge: whether adapters are merged into the model.
@@ -33,6 +35,8 @@ class Export:
 
     export: Path | None
     export_adapters: Path | None
+    export_peft: Path | None
+    base_model: str | None
     ema: bool
     training: bool
     merge: bool
@@ -52,6 +56,8 @@ class Export:
         for name, given in asked.items():
             if given and not self.export:
                 raise UsageError(f"--{name} needs an export", hint="pass --export ONNX")
+        if self.base_model and not self.export_peft:
+            raise UsageError("--base-model needs a folder to be said in", hint="pass --export-peft")
 
 
 def add_export_options(parser: argparse.ArgumentParser) -> None:
@@ -84,23 +90,37 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
         help="neither run nor compare the exported model",
     )
     add("--export-adapters", type=output_file, metavar="FILE", help="write the adapters alone")
+    add(
+        "--export-peft",
+        type=Path,
+        metavar="FOLDER",
+        help="write the adapters, and modules that are trained beside them, as a new folder that "
+        "PeftModel.from_pretrained of Hugging Face PEFT loads",
+    )
+    add(
+        "--base-model",
+        metavar="NAME",
+        help="name or path of the model that the adapters are for, for that folder to say",
+    )
 
 
 def rehearse_export(trainer: "Trainer", asked: Export) -> None:
     """Exports the model before it is trained, to nowhere: a fault shows before the work is done.
 
     Raises:
-        OdtcError: the model cannot be exported; see `Trainer.export_onnx`.
+        OdtcError: the model cannot be exported; see `Trainer.export_onnx` and `export_peft`.
     """
-    if asked.export:
-        folder = private_folder()
-        try:
-            with warnings.catch_warnings():
-                # They are said of the trained model.
-                warnings.simplefilter("ignore")
+    folder = private_folder()
+    try:
+        with warnings.catch_warnings():
+            # They are said of the trained model.
+            warnings.simplefilter("ignore")
+            if asked.export_peft:
+                trainer.export_peft(folder / "peft", ema=asked.ema)
+            if asked.export:
                 _write(trainer, folder / asked.export.name, asked)
-        finally:
-            remove_folder(folder)
+    finally:
+        remove_folder(folder)
 
 
 def export_model(trainer: "Trainer", asked: Export, checkpoint: Path | None) -> "Exported | None":
@@ -119,6 +139,8 @@ def export_model(trainer: "Trainer", asked: Export, checkpoint: Path | None) -> 
         # The adapters first: they need no check.
         if asked.export_adapters:
             trainer.export_adapters(asked.export_adapters, ema=asked.ema)
+        if asked.export_peft:
+            trainer.export_peft(asked.export_peft, base_model=asked.base_model, ema=asked.ema)
         exported = _write_or_save(trainer, asked.export, asked, checkpoint)
     for warning in caught:
         say(f"note: {warning.message}")

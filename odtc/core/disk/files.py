@@ -41,12 +41,7 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     final = Path(os.path.realpath(path))
     with output_errors(path, "folder"), temporary_folder(final.parent) as place:
-        if final.exists() and (not final.is_dir() or any(final.iterdir())):
-            raise OutputError(
-                f"{'the folder has files in it' if final.is_dir() else 'it is a file'} already",
-                where=str(path),
-                hint="name a new folder",
-            )
+        _check_free(final, path)
         made = place / "made"
         made.mkdir()
         yield made
@@ -54,6 +49,27 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             with open(written, "rb") as file:
                 os.fsync(file.fileno())
         made.rename(final)
+
+
+def check_new_folder(path: str | os.PathLike[str]) -> None:
+    """Checks that `path` is free for a new folder, before the work that it is to hold.
+
+    Raises:
+        OutputError: it has files in it or is none of a folder, or its own folder does not exist or
+            is not writable.
+    """
+    final = Path(os.path.realpath(path))
+    with output_errors(path, "folder"), temporary_folder(final.parent):
+        _check_free(final, path)
+
+
+def _check_free(final: Path, path: str | os.PathLike[str]) -> None:
+    if final.exists() and (not final.is_dir() or any(final.iterdir())):
+        raise OutputError(
+            f"{'the folder has files in it' if final.is_dir() else 'it is a file'} already",
+            where=str(path),
+            hint="name a new folder",
+        )
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

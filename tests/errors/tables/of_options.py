@@ -97,6 +97,9 @@ OF_OPTIONS: dict[str, Cause] = {
         "--lora", "rank=2,targets=fc2*", "--train", "fc2*"
     ),
     "adapters of an artifact without": train("--export-adapters", "a.safetensors"),
+    "a folder for PEFT of an artifact without": train("--export-peft", "peft"),
+    "adapters for an artifact without": train("--load-adapters", "a.safetensors"),
+    "a base model without a folder": train("--base-model", "tiny"),
     "adapters of another rank": load_adapters(),
     "adapters of another model": load_adapters(model_sha256="0"),
     "adapters damaged": load_adapters(b"adapters"),

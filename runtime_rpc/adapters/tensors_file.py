@@ -7,20 +7,21 @@ the ONNX initializer without `.weight`: where the exporter kept PyTorch's names,
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
-from odtc.core.adapters import from_peft, to_peft
+from odtc.core.adapters import to_peft
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import atomic_write
-from odtc.core.disk.tensor_file import DamagedError, check_hashes, write_tensors
+from odtc.core.disk.tensor_file import write_tensors
 from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.runtime_rpc.adapters.fitting import fitted
+from odtc.runtime_rpc.adapters.stored import stored_tensors
 
 _FORMAT = "odtc-adapters-1"
 _SHOWN = 3
-_HINT = "take adapters of the same model, rank and targets"
 
 
 def adapter_arguments(manifest: Manifest) -> list[Argument]:
@@ -80,29 +81,11 @@ def read_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str,
     """
     where = str(path)
     expected = {item.spec.name: item.spec.shape for item in adapter_arguments(manifest)}
-    if not os.path.isfile(path):
-        raise ArtifactError("the adapters do not exist", where=where, hint="check the path")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        check_hashes(path, metadata)
-    except (SafetensorError, DamagedError, OSError, ValueError) as error:
-        raise ArtifactError(
-            f"the adapters are damaged ({error})", where=where, hint=_HINT
-        ) from error
+    metadata, stored = stored_tensors(Path(path))
     if metadata.get("model_sha256", manifest.model_sha256) != manifest.model_sha256:
         raise ArtifactError(
-            f"the adapters are of another model than {manifest.model}", where=where, hint=_HINT
-        )
-    tensors = dict(from_peft(name, value) for name, value in stored.items())
-    found = {name: value.shape for name, value in tensors.items()}
-    differing = sorted(k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k))
-    if differing:
-        raise ArtifactError(
-            f"the adapters do not fit the step: {len(differing)} tensors differ, such as "
-            f"{differing[0]!r}",
+            f"the adapters are of another model than {manifest.model}",
             where=where,
-            hint=_HINT,
+            hint="take adapters of the same model, rank and targets",
         )
-    return tensors
+    return fitted(stored, expected, where)

@@ -1,0 +1,175 @@
+"""`adapter_config.json` of Hugging Face PEFT: written of a step's adapters, and compared with them.
+
+What a folder of PEFT computes is a matter of two files: tensors, and this one, which has the factor
+of their product. Options that make PEFT compute anything else are refused by name.
+"""
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from odtc.core.adapters import Adapter, rank_of
+from odtc.core.errors import ArtifactError, UnsupportedError
+
+CONFIG = "adapter_config.json"
+# Options under which PEFT computes something else than W + scale * A B; off, absent or empty they
+# change nothing.
+_OTHER_KINDS = (
+    *("use_dora", "use_qalora", "use_bdlora", "alora_invocation_tokens", "arrow_config"),
+    *("layer_replication", "kasa_config", "velora_config", "lora_ga_config"),
+)
+_SUFFIXES = (".lora_A.weight", ".lora_embedding_A")
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def module_of(adapter: Adapter) -> str:
+    """The module whose weight is adapted, as PyTorch names it.
+
+    Raises:
+        UnsupportedError: the weight has no name of a module's.
+    """
+    plain = adapter.weight.removesuffix("_quantized")
+    suffix = next(each for each in _SUFFIXES if adapter.down.endswith(each))
+    if not plain.endswith(".weight"):
+        raise UnsupportedError(
+            f"the adapted weight {adapter.weight!r} is called as no module of PyTorch has it, so "
+            "PEFT would not find its module",
+            hint="export the module by `odtc export` or odtc.from_torch, which keep its names",
+        )
+    return adapter.down.removesuffix(suffix)
+
+
+def config_of(
+    adapters: Sequence[Adapter], shapes: Shapes, base_model: str | None, saved: Collection[str]
+) -> dict[str, Any]:
+    """The configuration of a step's adapters.
+
+    Args:
+        adapters: at least one; their ranks and scales are the same, as one `lora` made them.
+        shapes: of A and B, by name.
+        base_model: name or path of the model that they are for; None leaves it open.
+        saved: modules that are trained whole beside them.
+
+    Raises:
+        UnsupportedError: a weight has no name of a module's.
+    """
+    first = adapters[0]
+    rank = rank_of(shapes[first.down])
+    # PEFT's word for matrices that are stored [in, out], as GPT-2 has them.
+    turned = any(not each.transposed and len(shapes[each.down]) == 2 for each in adapters)
+    return {
+        "auto_mapping": None,
+        "base_model_name_or_path": base_model,
+        "bias": "none",
+        "fan_in_fan_out": turned and not any(each.transposed for each in adapters),
+        "inference_mode": True,
+        "init_lora_weights": True,
+        "lora_alpha": first.scale * rank,
+        "lora_dropout": 0.0,
+        "modules_to_save": sorted(saved) or None,
+        "peft_type": "LORA",
+        "r": rank,
+        "target_modules": sorted(module_of(each) for each in adapters),
+        "task_type": None,
+        "use_dora": False,
+        "use_rslora": False,
+    }
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration in a folder of PEFT.
+
+    Raises:
+        ArtifactError: it is missing or damaged.
+    """
+    path = folder / CONFIG
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ArtifactError(
+            f"the folder has no {CONFIG}",
+            where=str(folder),
+            hint="give the folder that PEFT's save_pretrained wrote",
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArtifactError(f"{CONFIG} is damaged ({error})", where=str(path)) from error
+    if not isinstance(found, dict):
+        raise ArtifactError(f"{CONFIG} is damaged (it is no object)", where=str(path))
+    return found
+
+
+def check_config(
+    config: Mapping[str, Any], adapters: Sequence[Adapter], shapes: Shapes, where: str
+) -> None:
+    """Checks that a folder's adapters compute what those of the step do.
+
+    Args:
+        config: of the folder.
+        adapters: of the step.
+        shapes: of A and B in the step, by name.
+        where: the folder.
+
+    Raises:
+        ArtifactError: they do not; it names what each side has.
+    """
+    differing = list(_differences(config, adapters, shapes))
+    if differing:
+        more = f", and {len(differing) - 1} more differences" if len(differing) > 1 else ""
+        raise ArtifactError(
+            f"the adapters are others than the step's: {differing[0]}{more}",
+            where=f"{where}, {CONFIG}",
+            hint="compile the step with the folder's rank and alpha: --lora rank=R,alpha=ALPHA",
+        )
+
+
+def _differences(
+    config: Mapping[str, Any], adapters: Sequence[Adapter], shapes: Shapes
+) -> Iterator[str]:
+    kind = config.get("peft_type")
+    if kind != "LORA":
+        yield f"peft_type is {kind!r} in the folder, and the step has LORA"
+        return
+    for name in _OTHER_KINDS:
+        if config.get(name):
+            yield f"{name} is set in the folder, and the step has plain LoRA"
+    for adapter in adapters:
+        module, rank = module_of(adapter), rank_of(shapes[adapter.down])
+        there = _of_module(config, module, "rank_pattern", "r", 8)
+        if there != rank:
+            yield f"{module} has rank {there} in the folder, and {rank} in the step"
+            continue
+        scale = _scale(config, module, rank)
+        if not math.isclose(scale, adapter.scale, rel_tol=1e-6):
+            yield (
+                f"{module} has scale {scale:g} in the folder, and {adapter.scale:g} in the step "
+                "(alpha / rank)"
+            )
+
+
+def _scale(config: Mapping[str, Any], module: str, rank: int) -> float:
+    """The factor that PEFT multiplies an adapter's product by; NaN where nothing says it."""
+    alpha = _of_module(config, module, "alpha_pattern", "lora_alpha", 8)
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float):
+        return math.nan
+    return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+
+
+def _of_module(
+    config: Mapping[str, Any], module: str, patterns: str, name: str, default: int
+) -> Any:
+    """What holds for a module: the first pattern that its name ends with, else the usual value."""
+    for pattern, value in (config.get(patterns) or {}).items():
+        if _ends_with(module, pattern):
+            return value
+    return config.get(name, default)
+
+
+def _ends_with(module: str, pattern: str) -> bool:
+    try:
+        return bool(re.match(rf"(.*\.)?({pattern})$", module))
+    except re.error:
+        return False

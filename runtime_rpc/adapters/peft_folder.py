@@ -1,0 +1,124 @@
+"""The folder of an adapter that Hugging Face PEFT reads and writes.
+
+    adapter_config.json          rank, alpha, modules that are adapted, modules that are saved whole
+    adapter_model.safetensors    base_model.model.NAME.lora_A.weight and so on; modules saved whole
+                                 as base_model.model.NAME
+
+`PeftModel.from_pretrained(model, folder)` computes what the step does. The packages of Hugging Face
+are not needed here.
+"""
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from odtc.core.adapters import PEFT_PREFIX, to_peft
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.disk.files import atomic_folder
+from odtc.core.disk.tensor_file import write_tensors
+from odtc.core.errors import ArtifactError
+from odtc.core.options.caller_warning import warn_caller
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.runtime_rpc.adapters.fitting import fitted
+from odtc.runtime_rpc.adapters.peft_config import CONFIG, check_config, config_of, read_config
+from odtc.runtime_rpc.adapters.stored import stored_tensors
+from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
+
+TENSORS = "adapter_model.safetensors"
+_PICKLED = "adapter_model.bin"
+_SHOWN = 3
+
+
+def write_folder(
+    path: str | os.PathLike[str],
+    manifest: Manifest,
+    tensors: Mapping[str, np.ndarray],
+    base_model: str | None,
+    saved: Collection[str],
+) -> None:
+    """Writes a new folder, whole or not at all.
+
+    Args:
+        path: of the folder, which is new or empty.
+        manifest: of the step.
+        tensors: those of the adapters, and all weights of the modules that are saved.
+        base_model: what the configuration says of the model that the adapters are for.
+        saved: the modules that are saved whole.
+
+    Raises:
+        OutputError: the folder has files in it, or cannot be written.
+        UnsupportedError: an adapted weight has no name of a module's.
+    """
+    adapters = {item.spec.name: item.spec.shape for item in adapter_arguments(manifest)}
+    config = config_of(manifest.adapters, adapters, base_model, saved)
+    named = dict(
+        to_peft(name, value) if name in adapters else (PEFT_PREFIX + name, value)
+        for name, value in tensors.items()
+    )
+    with atomic_folder(path) as folder:
+        write_tensors(folder / TENSORS, named, {"format": "pt"}, hashed=True)
+        (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
+
+
+def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, np.ndarray]:
+    """The adapters of a folder, and the modules that it saved, by the name of the step's argument.
+
+    A warning names what the step trains beside its adapters, and the folder does not hold.
+
+    Raises:
+        ArtifactError: a file is missing or damaged, or the adapters are others than the step's.
+        UsageError: the step has no adapters.
+        UnsupportedError: an adapted weight of the step has no name of a module's.
+    """
+    folder, items = Path(path), adapter_arguments(manifest)
+    shapes = {item.spec.name: item.spec.shape for item in items}
+    check_config(read_config(folder), manifest.adapters, shapes, str(folder))
+    if not (folder / TENSORS).is_file() and (folder / _PICKLED).is_file():
+        raise ArtifactError(
+            f"the folder has {_PICKLED}, which holds code, and no {TENSORS}",
+            where=str(folder),
+            hint="write it again by PEFT: save_pretrained(folder, safe_serialization=True)",
+        )
+    _, stored = stored_tensors(folder / TENSORS)
+    beside = [item for item in manifest.of_role(*WEIGHT_ROLES) if item not in items]
+    whole = _saved_whole(stored, {item.spec.name: item for item in beside}, str(folder / TENSORS))
+    others = {name: value for name, value in stored.items() if _plain(name) not in whole}
+    found = fitted(others, shapes, str(folder / TENSORS)) | whole
+    trained = sorted(item.spec.name for item in beside if item.role is Role.PARAMETER)
+    if missing := [name for name in trained if name not in found]:
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        warn_caller(
+            f"{path}: the folder holds the adapters, but not {', '.join(missing[:_SHOWN])}{more}, "
+            "which the step trains beside them: those stay as they are"
+        )
+    return found
+
+
+def _saved_whole(
+    stored: Mapping[str, np.ndarray], beside: Mapping[str, Argument], where: str
+) -> dict[str, np.ndarray]:
+    """The tensors that are weights of the step, and no adapters.
+
+    Raises:
+        ArtifactError: one has another shape than in the step.
+    """
+    found = {}
+    for name, value in stored.items():
+        item = beside.get(_plain(name))
+        if item is None:
+            continue
+        if value.shape != item.spec.shape:
+            raise ArtifactError(
+                f"{_plain(name)} is {list(value.shape)} in the folder, and {item.spec} in the step",
+                where=where,
+                hint="take a folder of the same model",
+            )
+        found[item.spec.name] = value.astype(item.spec.dtype)
+    return found
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix(PEFT_PREFIX)

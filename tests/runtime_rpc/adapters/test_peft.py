@@ -1,0 +1,246 @@
+"""Adapters and Hugging Face PEFT: the same steps, and folders that go both ways."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.numpy import load_file
+from torch import nn
+
+import odtc
+from odtc.core.errors import ArtifactError, OutputError, UnsupportedError
+from tests.fast import fast_if
+from tests.runtime_rpc.adapters.language_models import BATCH, LANGUAGES, language, tokens
+
+RANK, ALPHA, LR = 2, 6, 1e-2
+LOSS = "cross-entropy{axis=2,ignore-index=-100}"
+
+
+def compiled(name: str, folder: Path, **options: Any) -> tuple[nn.Module, odtc.Artifact]:
+    """A model, and its step with adapters."""
+    module, path = language(name), folder / f"{name}.onnx"
+    odtc.from_torch(module, {"input_ids": tokens(0)[0]}, path)
+    lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets=LANGUAGES[name].globs)
+    given = {"optimizer": "adamw", "loss": LOSS, "lora": lora, **options}
+    return module, odtc.compile(path, batch=BATCH, **given)
+
+
+def adapted(name: str, module: nn.Module, **options: Any) -> PeftModel:
+    """PEFT's model, with adapters that are not zero."""
+    given = {"r": RANK, "lora_alpha": ALPHA, "target_modules": list(LANGUAGES[name].targets)}
+    torch.manual_seed(1)
+    return get_peft_model(
+        copy.deepcopy(module), LoraConfig(init_lora_weights=False, **{**given, **options})
+    )
+
+
+def logits(module: nn.Module, ids: torch.Tensor) -> np.ndarray:
+    with torch.no_grad():
+        return module.eval()(input_ids=ids).logits.numpy()
+
+
+@pytest.mark.parametrize("name", fast_if(lambda name: name in ("gpt2", "llama"), LANGUAGES))
+@pytest.mark.filterwarnings("ignore:fan_in_fan_out")
+def test_five_steps_from_a_folder_to_a_folder(name: str, tmp_path: Path) -> None:
+    module, artifact = compiled(name, tmp_path)
+    theirs = adapted(name, module).train()
+    theirs.save_pretrained(tmp_path / "theirs")
+    trainer = artifact.trainer(threads=1)
+    trainer.load_adapters(tmp_path / "theirs")
+    optimizer = torch.optim.AdamW(
+        [p for p in theirs.parameters() if p.requires_grad], lr=LR, weight_decay=0.01
+    )
+    for seed in range(5):
+        ids, labels = tokens(seed)
+        optimizer.zero_grad()
+        found = theirs(input_ids=ids).logits.flatten(0, 1)
+        loss = nn.functional.cross_entropy(found, labels.flatten())
+        loss.backward()
+        optimizer.step()
+        mine = trainer.step(ids.numpy(), labels.numpy(), lr=LR)
+        assert mine == pytest.approx(loss.item(), rel=1e-6)
+
+    ids, _ = tokens(9)
+    trainer.export_peft(tmp_path / "mine", base_model="tiny")
+    again = PeftModel.from_pretrained(copy.deepcopy(module), tmp_path / "mine")
+    assert again.peft_config["default"].base_model_name_or_path == "tiny"
+    expected = trainer.evaluate(ids.numpy())
+    assert np.abs(expected - logits(module, ids)).max() > 1e-2
+    np.testing.assert_allclose(logits(again, ids), expected, rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(logits(theirs, ids), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, odtc.Artifact]:
+    """A step that trains the head and the last normalisation beside the adapters."""
+    folder = tmp_path_factory.mktemp("llama")
+    return compiled("llama", folder, params=["lm_head*", "model.norm*"], optimizer="sgd")
+
+
+def test_modules_beside_the_adapters_are_saved_whole(
+    llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
+) -> None:
+    module, artifact = llama
+    trainer, ids = artifact.trainer(threads=1), tokens(0)[0]
+    for seed in range(3):
+        x, y = tokens(seed)
+        trainer.step(x.numpy(), y.numpy(), lr=0.1)
+    trainer.export_peft(tmp_path / "mine")
+    config = json.loads((tmp_path / "mine" / "adapter_config.json").read_text())
+    assert config["modules_to_save"] == ["lm_head", "model.norm"]
+    theirs = PeftModel.from_pretrained(copy.deepcopy(module), tmp_path / "mine")
+    expected = trainer.evaluate(ids.numpy())
+    np.testing.assert_allclose(logits(theirs, ids), expected, rtol=1e-5, atol=2e-5)
+    theirs.save_pretrained(tmp_path / "theirs")
+    other = artifact.trainer(threads=1)
+    other.load_adapters(tmp_path / "theirs")
+    np.testing.assert_array_equal(other.evaluate(ids.numpy()), expected)
+    with pytest.raises(OutputError, match="the folder has files in it already"):
+        trainer.export_peft(tmp_path / "mine")
+
+
+def test_a_folder_without_the_head_says_so_and_half_precision_is_read(
+    llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
+) -> None:
+    module, artifact = llama
+    theirs = adapted("llama", module).bfloat16()
+    theirs.save_pretrained(tmp_path / "theirs")
+    trainer = artifact.trainer(threads=1)
+    with pytest.warns(UserWarning, match=r"but not lm_head.weight, model.norm.weight, which"):
+        trainer.load_adapters(tmp_path / "theirs")
+    stored = theirs.state_dict()
+    for adapter in artifact.manifest.adapters:
+        name = f"base_model.model.{adapter.down}".replace("lora_A", "lora_A.default")
+        expected = stored[name].float().numpy().T
+        assert np.array_equal(trainer.parameters()[adapter.down], expected)
+
+
+REFUSED = {
+    "q_proj has rank 3 in the folder, and 2 in the step": {"r": 3},
+    r"q_proj has scale 1 in the folder, and 3 in the step \(alpha / rank\)": {"lora_alpha": 2},
+    r"scale 4\.24264 in the folder": {"use_rslora": True},
+    "use_dora is set in the folder, and the step has plain LoRA": {"use_dora": True},
+    r"lora_A.weight', \[16, 2\] in the file and not there in the step": {
+        "target_modules": [*LANGUAGES["llama"].targets, "v_proj"]
+    },
+    r"lora_A.weight', not there in the file and \[24, 2\] in the step": {
+        "target_modules": ["q_proj", "k_proj", "o_proj"]
+    },
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_adapters_of_another_kind_are_refused(
+    reason: str, llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
+) -> None:
+    module, artifact = llama
+    adapted("llama", module, **REFUSED[reason]).save_pretrained(tmp_path / "theirs")
+    trainer = artifact.trainer(threads=1)
+    before = trainer.parameters()
+    with pytest.raises(ArtifactError, match=reason):
+        trainer.load_adapters(tmp_path / "theirs")
+    assert all(np.array_equal(before[k], v) for k, v in trainer.parameters().items())
+
+
+def test_patterns_of_ranks_and_alphas_are_followed(
+    llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
+) -> None:
+    module, artifact = llama
+    options = {"r": 5, "lora_alpha": 1, "rank_pattern": {".*": RANK}}
+    theirs = adapted("llama", module, alpha_pattern={"q_proj": ALPHA, ".*proj": ALPHA}, **options)
+    theirs.save_pretrained(tmp_path / "theirs")
+    trainer = artifact.trainer(threads=1)
+    with pytest.warns(UserWarning, match="but not lm_head"):
+        trainer.load_adapters(tmp_path / "theirs")
+    ids = tokens(0)[0]
+    np.testing.assert_allclose(
+        trainer.evaluate(ids.numpy()), logits(theirs, ids), rtol=1e-5, atol=2e-5
+    )
+
+
+def _without(name: str) -> Any:
+    return lambda folder: (folder / name).unlink()
+
+
+DAMAGED = {
+    "the folder has no adapter_config.json": _without("adapter_config.json"),
+    "the adapters do not exist": _without("adapter_model.safetensors"),
+    "adapter_config.json is damaged": lambda f: (f / "adapter_config.json").write_text("{"),
+    "it is no object": lambda f: (f / "adapter_config.json").write_text("[]"),
+    "which holds code, and no": lambda f: (f / "adapter_model.safetensors").rename(
+        f / "adapter_model.bin"
+    ),
+    "the adapters are damaged": lambda f: (f / "adapter_model.safetensors").write_bytes(b"1"),
+    "peft_type is 'IA3' in the folder": lambda f: (f / "adapter_config.json").write_text(
+        '{"peft_type": "IA3"}'
+    ),
+    r"has scale nan in the folder": lambda f: (f / "adapter_config.json").write_text(
+        '{"peft_type": "LORA", "r": 2, "lora_alpha": "x"}'
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGED)
+def test_damaged_folders_are_refused(
+    reason: str, llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
+) -> None:
+    trainer = llama[1].trainer(threads=1)
+    trainer.export_peft(tmp_path / "folder")
+    DAMAGED[reason](tmp_path / "folder")
+    with pytest.raises(ArtifactError, match=reason):
+        trainer.load_adapters(tmp_path / "folder")
+
+
+class Shares(nn.Module):
+    """A head that is tied to the embedding, a bias beside an adapter, and a parameter alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.inner = nn.Embedding(8, 4), nn.Linear(4, 4)
+        self.head = nn.Linear(4, 8, bias=False)
+        self.head.weight = self.words.weight
+        self.shift = nn.Parameter(torch.ones(4))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.head(self.inner(self.words(ids)) + self.shift)
+
+
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ("words*", "words.weight is shared with another module"),
+        ("inner.bias", "the weight of its module inner has an adapter"),
+        ("shift", "it is of no module"),
+    ],
+)
+def test_what_has_no_place_in_a_folder(params: str, reason: str, tmp_path: Path) -> None:
+    odtc.from_torch(Shares(), torch.zeros(2, 3, dtype=torch.int64), tmp_path / "m.onnx")
+    artifact = odtc.compile(
+        tmp_path / "m.onnx",
+        batch=2,
+        loss="cross-entropy{axis=2}",
+        params=params,
+        lora="rank=2,targets=inner*",
+    )
+    with pytest.raises(UnsupportedError, match=reason):
+        artifact.trainer().export_peft(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_names_that_are_none_of_a_module(tmp_path: Path) -> None:
+    torch.onnx.export(
+        nn.Linear(4, 3, bias=False),
+        (torch.zeros(2, 3, 4),),
+        tmp_path / "m.onnx",
+        dynamo=False,
+    )
+    artifact = odtc.compile(tmp_path / "m.onnx", batch=2, loss="mse", lora="rank=2")
+    with pytest.raises(UnsupportedError, match="is called as no module of PyTorch has it"):
+        artifact.trainer().export_peft(tmp_path / "folder")
+    artifact.trainer().export_adapters(tmp_path / "alone")
+    assert len(load_file(tmp_path / "alone")) == 2
