@@ -121,4 +121,5 @@ def _saved_whole(
 
 
 def _plain(name: str) -> str:
-    return name.removeprefix(PEFT_PREFIX)
+    """The name of a weight in its module; PEFT keeps the base of adapted embeddings, too."""
+    return name.removeprefix(PEFT_PREFIX).replace(".base_layer.", ".")

@@ -9,11 +9,12 @@ import numpy as np
 
 from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.artifact.bundle import Bundle
-from odtc.core.errors import UsageError
+from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import ANYTHING, FLAG, PATH, TEXT, optional
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model, write_gguf_adapters
 from odtc.runtime_rpc.adapters.peft_folder import read_folder, write_folder
 from odtc.runtime_rpc.adapters.saved_modules import saved_modules
 from odtc.runtime_rpc.adapters.tensors_file import (
@@ -291,6 +292,38 @@ class DeviceState:
         beside = [item for items in saved.values() for item in items]
         tensors = self._weights((*adapters, *beside), ema)
         write_folder(path, self._manifest, tensors, base_model, saved)
+
+    @takes("trainer.export_gguf", path=PATH, base_model=PATH, ema=FLAG)
+    @alone
+    def export_gguf(
+        self,
+        path: str | os.PathLike[str],
+        base_model: str | os.PathLike[str],
+        *,
+        ema: bool = False,
+    ) -> None:
+        """Writes the adapters as a GGUF file that llama.cpp loads beside its model: `--lora FILE`.
+
+        Args:
+            path: of the new file.
+            base_model: `config.json` of the model on Hugging Face, or the folder that has it; the
+                names of the tensors follow from its `model_type`.
+            ema: their moving averages.
+
+        Raises:
+            ModelError: there is no such configuration.
+            OutputError: the file cannot be written.
+            UnsupportedError: llama.cpp has no names for the model, or for one of its modules; or
+                other parameters than the adapters are trained, which have no place in the file.
+            UsageError: the step has no adapters, or keeps no averages.
+        """
+        base, items = read_base_model(base_model), adapter_arguments(self._manifest)
+        if beside := trained_beside(self._manifest):
+            raise UnsupportedError(
+                f"llama.cpp loads adapters alone, and {beside}",
+                hint="train the adapters alone, or let llama.cpp's converter read the merged model",
+            )
+        write_gguf_adapters(path, self._manifest, self._weights(items, ema), base)
 
     @takes("trainer.load_adapters", path=PATH)
     @alone

@@ -222,6 +222,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "verify": NOT_FLAG,
     },
     "Trainer.export_adapters": {"path": NOT_PATH, **EMA},
+    "Trainer.export_gguf": {"path": NOT_PATH, "base_model": NOT_PATH, **EMA},
     "Trainer.export_peft": {"path": NOT_PATH, "base_model": (1, b"x", ""), **EMA},
     "Trainer.load_adapters": {"path": NOT_PATH},
     "Session.sampling": {

@@ -110,6 +110,9 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     "Trainer.export_adapters": lambda s, k: s.trainer.export_adapters(
         **{"path": s.folder / "a.safetensors"} | k
     ),
+    "Trainer.export_gguf": lambda s, k: s.trainer.export_gguf(
+        **{"path": s.folder / "a.gguf", "base_model": s.folder} | k
+    ),
     "Trainer.export_peft": lambda s, k: s.trainer.export_peft(**{"path": s.folder / "peft"} | k),
     "onnx_backend.prepare": lambda _, k: onnx_backend.prepare(**{"model": LINEAR} | k),
     "onnx_backend.Prepared.run": lambda _, k: onnx_backend.prepare(LINEAR).run(**k),

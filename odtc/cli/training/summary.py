@@ -20,6 +20,7 @@ _PHRASES = {
     "accuracy": "accuracy {:.2%}",
     "adapters": "adapters in {}",
     "peft": "adapters for PEFT in {}",
+    "gguf": "adapters for llama.cpp in {}",
 }
 
 

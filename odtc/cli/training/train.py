@@ -76,7 +76,7 @@ class _Asked:
         """
         self.keep.check()
         self.export.check()
-        outputs = (self.keep.checkpoint, self.export.export, self.export.export_adapters)
+        outputs = (self.keep.checkpoint, *self.export.files)
         folder = self.export.export_peft
         inputs = (self.artifact, self.course.data, self.eval_data, self.keep.load_adapters)
         check_outputs((*outputs, folder), {"what the run reads": inputs})
@@ -98,6 +98,7 @@ class _Asked:
         asked = {
             "export-adapters": self.export.export_adapters,
             "export-peft": self.export.export_peft,
+            "export-gguf": self.export.export_gguf,
             "load-adapters": self.keep.load_adapters,
         }
         for name, given in asked.items():
@@ -175,6 +176,7 @@ def run(args: argparse.Namespace) -> int:
     files = {
         "adapters": asked.export.export_adapters,
         "peft": asked.export.export_peft,
+        "gguf": asked.export.export_gguf,
         "checkpoint": keep.checkpoint,
     }
     print_summary(found, done, manifest.batch, files, is_json=asked.json)

@@ -27,6 +27,8 @@ class Export:
         export_adapters: that of its adapters; None for none.
         export_peft: a folder of them for Hugging Face PEFT; None for none.
         base_model: what that folder says of the model that they are for; None for nothing.
+        export_gguf: the file of the adapters for llama.cpp; None for none.
+        base_config: the configuration of the model that they are for, which that file needs.
         ema: whether moving averages of the weights take their place.
         training: whether the model keeps the form in which it was compiled.
         merge: whether adapters are merged into the model.
@@ -37,10 +39,17 @@ class Export:
     export_adapters: Path | None
     export_peft: Path | None
     base_model: str | None
+    export_gguf: Path | None
+    base_config: Path | None
     ema: bool
     training: bool
     merge: bool
     verify: bool
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """The files among them; None for what is not asked for."""
+        return self.export, self.export_adapters, self.export_gguf
 
     def check(self) -> None:
         """Checks that an option has something to be about.
@@ -58,6 +67,12 @@ class Export:
                 raise UsageError(f"--{name} needs an export", hint="pass --export ONNX")
         if self.base_model and not self.export_peft:
             raise UsageError("--base-model needs a folder to be said in", hint="pass --export-peft")
+        if bool(self.base_config) != bool(self.export_gguf):
+            raise UsageError(
+                "--export-gguf and --base-config go together: names in llama.cpp follow from the "
+                "configuration of the model",
+                hint="pass --export-gguf FILE --base-config config.json",
+            )
 
 
 def add_export_options(parser: argparse.ArgumentParser) -> None:
@@ -102,13 +117,26 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="name or path of the model that the adapters are for, for that folder to say",
     )
+    add(
+        "--export-gguf",
+        type=output_file,
+        metavar="FILE",
+        help="write the adapters as llama.cpp loads them beside its model (--lora FILE there)",
+    )
+    add(
+        "--base-config",
+        type=Path,
+        metavar="JSON",
+        help="config.json of the model on Hugging Face, or its folder, for --export-gguf",
+    )
 
 
 def rehearse_export(trainer: "Trainer", asked: Export) -> None:
     """Exports the model before it is trained, to nowhere: a fault shows before the work is done.
 
     Raises:
-        OdtcError: the model cannot be exported; see `Trainer.export_onnx` and `export_peft`.
+        OdtcError: the model cannot be exported; see `Trainer.export_onnx`, `export_peft` and
+            `export_gguf`.
     """
     folder = private_folder()
     try:
@@ -117,6 +145,8 @@ def rehearse_export(trainer: "Trainer", asked: Export) -> None:
             warnings.simplefilter("ignore")
             if asked.export_peft:
                 trainer.export_peft(folder / "peft", ema=asked.ema)
+            if asked.export_gguf and asked.base_config:
+                trainer.export_gguf(folder / "gguf", asked.base_config, ema=asked.ema)
             if asked.export:
                 _write(trainer, folder / asked.export.name, asked)
     finally:
@@ -141,6 +171,8 @@ def export_model(trainer: "Trainer", asked: Export, checkpoint: Path | None) -> 
             trainer.export_adapters(asked.export_adapters, ema=asked.ema)
         if asked.export_peft:
             trainer.export_peft(asked.export_peft, base_model=asked.base_model, ema=asked.ema)
+        if asked.export_gguf and asked.base_config:
+            trainer.export_gguf(asked.export_gguf, asked.base_config, ema=asked.ema)
         exported = _write_or_save(trainer, asked.export, asked, checkpoint)
     for warning in caught:
         say(f"note: {warning.message}")

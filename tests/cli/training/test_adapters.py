@@ -51,6 +51,16 @@ def test_a_resumed_run_has_the_checkpoints_adapters(artifact: Path, digits: Digi
     assert not any(np.array_equal(first[name], second[name]) for name in first)
 
 
+def test_what_llama_cpp_cannot_have_is_seen_before_the_first_step(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("config.json").write_text('{"model_type": "gpt2", "n_head": 2}')
+    more = ("--lr", "0.05", "--export-gguf", "a.gguf", "--base-config", "config.json")
+    assert train(artifact, digits, *more) == ExitCode.UNSUPPORTED
+    assert "has no tensor for the adapter of 'fc1' in its gpt2" in capsys.readouterr().err
+    assert not Path("a.gguf").exists()
+
+
 def test_a_folder_that_is_taken_is_seen_before_the_first_step(
     artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
 ) -> None:

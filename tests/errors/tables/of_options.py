@@ -100,6 +100,10 @@ OF_OPTIONS: dict[str, Cause] = {
     "a folder for PEFT of an artifact without": train("--export-peft", "peft"),
     "adapters for an artifact without": train("--load-adapters", "a.safetensors"),
     "a base model without a folder": train("--base-model", "tiny"),
+    "adapters for llama.cpp of an artifact without": train(
+        "--export-gguf", "a.gguf", "--base-config", "config.json"
+    ),
+    "adapters for llama.cpp without a configuration": train("--export-gguf", "a.gguf"),
     "adapters of another rank": load_adapters(),
     "adapters of another model": load_adapters(model_sha256="0"),
     "adapters damaged": load_adapters(b"adapters"),

@@ -35,7 +35,7 @@ class Language:
     @property
     def globs(self) -> str:
         """The same as odtc takes them."""
-        return "|".join(f"*.{name}.weight" for name in self.targets)
+        return "|".join(f"*{name}.weight" for name in self.targets)
 
 
 def gpt2() -> nn.Module:
@@ -89,7 +89,7 @@ def gemma3() -> nn.Module:
 
 LANGUAGES = {
     "gpt2": Language(gpt2, ("c_attn", "mlp.c_proj")),
-    "llama": Language(llama),
+    "llama": Language(llama, ("embed_tokens", "q_proj", "k_proj", "down_proj", "lm_head")),
     "qwen2": Language(qwen2),
     "qwen3": Language(qwen3),
     "gemma3": Language(gemma3),

@@ -8,46 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel
 from safetensors.numpy import load_file
 from torch import nn
 
 import odtc
 from odtc.core.errors import ArtifactError, OutputError, UnsupportedError
 from tests.fast import fast_if
-from tests.runtime_rpc.adapters.language_models import BATCH, LANGUAGES, language, tokens
+from tests.runtime_rpc.adapters.conftest import StepOf
+from tests.runtime_rpc.adapters.language_models import LANGUAGES, tokens
+from tests.runtime_rpc.adapters.sides import ALPHA, RANK, adapted, compiled, logits
 
-RANK, ALPHA, LR = 2, 6, 1e-2
-LOSS = "cross-entropy{axis=2,ignore-index=-100}"
-
-
-def compiled(name: str, folder: Path, **options: Any) -> tuple[nn.Module, odtc.Artifact]:
-    """A model, and its step with adapters."""
-    module, path = language(name), folder / f"{name}.onnx"
-    odtc.from_torch(module, {"input_ids": tokens(0)[0]}, path)
-    lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets=LANGUAGES[name].globs)
-    given = {"optimizer": "adamw", "loss": LOSS, "lora": lora, **options}
-    return module, odtc.compile(path, batch=BATCH, **given)
-
-
-def adapted(name: str, module: nn.Module, **options: Any) -> PeftModel:
-    """PEFT's model, with adapters that are not zero."""
-    given = {"r": RANK, "lora_alpha": ALPHA, "target_modules": list(LANGUAGES[name].targets)}
-    torch.manual_seed(1)
-    return get_peft_model(
-        copy.deepcopy(module), LoraConfig(init_lora_weights=False, **{**given, **options})
-    )
-
-
-def logits(module: nn.Module, ids: torch.Tensor) -> np.ndarray:
-    with torch.no_grad():
-        return module.eval()(input_ids=ids).logits.numpy()
+LR = 1e-2
+TARGETS = ["q_proj", "down_proj"]
 
 
 @pytest.mark.parametrize("name", fast_if(lambda name: name in ("gpt2", "llama"), LANGUAGES))
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")
-def test_five_steps_from_a_folder_to_a_folder(name: str, tmp_path: Path) -> None:
-    module, artifact = compiled(name, tmp_path)
+def test_five_steps_from_a_folder_to_a_folder(name: str, tmp_path: Path, step_of: StepOf) -> None:
+    module, artifact = step_of(name)
     theirs = adapted(name, module).train()
     theirs.save_pretrained(tmp_path / "theirs")
     trainer = artifact.trainer(threads=1)
@@ -79,7 +58,9 @@ def test_five_steps_from_a_folder_to_a_folder(name: str, tmp_path: Path) -> None
 def llama(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, odtc.Artifact]:
     """A step that trains the head and the last normalisation beside the adapters."""
     folder = tmp_path_factory.mktemp("llama")
-    return compiled("llama", folder, params=["lm_head*", "model.norm*"], optimizer="sgd")
+    lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets="*q_proj*|*down_proj*")
+    params = ["lm_head*", "model.norm*"]
+    return compiled("llama", folder, params=params, optimizer="sgd", lora=lora)
 
 
 def test_modules_beside_the_adapters_are_saved_whole(
@@ -108,7 +89,7 @@ def test_a_folder_without_the_head_says_so_and_half_precision_is_read(
     llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
 ) -> None:
     module, artifact = llama
-    theirs = adapted("llama", module).bfloat16()
+    theirs = adapted("llama", module, target_modules=TARGETS).bfloat16()
     theirs.save_pretrained(tmp_path / "theirs")
     trainer = artifact.trainer(threads=1)
     with pytest.warns(UserWarning, match=r"but not lm_head.weight, model.norm.weight, which"):
@@ -126,10 +107,10 @@ REFUSED = {
     r"scale 4\.24264 in the folder": {"use_rslora": True},
     "use_dora is set in the folder, and the step has plain LoRA": {"use_dora": True},
     r"lora_A.weight', \[16, 2\] in the file and not there in the step": {
-        "target_modules": [*LANGUAGES["llama"].targets, "v_proj"]
+        "target_modules": [*TARGETS, "v_proj"]
     },
     r"lora_A.weight', not there in the file and \[24, 2\] in the step": {
-        "target_modules": ["q_proj", "k_proj", "o_proj"]
+        "target_modules": ["q_proj"]
     },
 }
 
@@ -139,7 +120,8 @@ def test_adapters_of_another_kind_are_refused(
     reason: str, llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
 ) -> None:
     module, artifact = llama
-    adapted("llama", module, **REFUSED[reason]).save_pretrained(tmp_path / "theirs")
+    given = {"target_modules": TARGETS, **REFUSED[reason]}
+    adapted("llama", module, **given).save_pretrained(tmp_path / "theirs")
     trainer = artifact.trainer(threads=1)
     before = trainer.parameters()
     with pytest.raises(ArtifactError, match=reason):
@@ -151,7 +133,7 @@ def test_patterns_of_ranks_and_alphas_are_followed(
     llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
 ) -> None:
     module, artifact = llama
-    options = {"r": 5, "lora_alpha": 1, "rank_pattern": {".*": RANK}}
+    options = {"r": 5, "lora_alpha": 1, "rank_pattern": {".*": RANK}, "target_modules": TARGETS}
     theirs = adapted("llama", module, alpha_pattern={"q_proj": ALPHA, ".*proj": ALPHA}, **options)
     theirs.save_pretrained(tmp_path / "theirs")
     trainer = artifact.trainer(threads=1)

@@ -1,0 +1,140 @@
+"""Adapters as a GGUF file that llama.cpp loads beside its model: `--lora FILE`.
+
+Which tensors the modules are there, and in which order the rows of queries and keys lie, follows
+from the configuration of the model on Hugging Face, `config.json`.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odtc.core.adapters import Adapter, rank_of, to_peft
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.disk.files import atomic_write
+from odtc.core.errors import ModelError, UnsupportedError
+from odtc.runtime_rpc.adapters.gguf_file import write_gguf
+from odtc.runtime_rpc.adapters.llama_cpp_names import KINDS, Kind
+from odtc.runtime_rpc.adapters.peft_config import module_of
+
+_CONFIG = "config.json"
+_TURNED = {"attn_q.weight": "heads", "attn_k.weight": "key_heads"}
+
+
+@dataclass(frozen=True)
+class BaseModel:
+    """What llama.cpp's file of adapters depends on of their model.
+
+    Attributes:
+        kind: of model.
+        heads: of the queries in an attention.
+        key_heads: of its keys and values.
+    """
+
+    kind: Kind
+    heads: int
+    key_heads: int
+
+
+def read_base_model(path: str | os.PathLike[str]) -> BaseModel:
+    """Reads `config.json` of a model, or that in its folder.
+
+    Raises:
+        ModelError: it is missing or no configuration.
+        UnsupportedError: it is of a kind whose names in llama.cpp are not known.
+    """
+    file = Path(path) / _CONFIG if os.path.isdir(path) else Path(path)
+    try:
+        config = json.loads(file.read_bytes())
+        kind = str(config["model_type"])
+        heads = _count(config, "num_attention_heads", "n_head")
+        key_heads = _count(config, "num_key_value_heads") if "num_key_value_heads" in config else 0
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"no configuration of a model ({type(error).__name__}: {error})",
+            where=str(file),
+            hint="give the config.json of the model on Hugging Face, or the folder that has it",
+        ) from error
+    if kind not in KINDS:
+        raise UnsupportedError(
+            f"models of the kind {kind!r} have no names in llama.cpp that odtc knows",
+            where=str(file),
+            hint=f"known are {', '.join(KINDS)}; export a folder of PEFT for llama.cpp's converter",
+        )
+    return BaseModel(KINDS[kind], heads, key_heads or heads)
+
+
+def write_gguf_adapters(
+    path: str | os.PathLike[str],
+    manifest: Manifest,
+    tensors: Mapping[str, np.ndarray],
+    base: BaseModel,
+) -> None:
+    """Writes the adapters, whole or not at all.
+
+    Args:
+        path: of the file.
+        manifest: of the step.
+        tensors: of the adapters, by the name of the step's argument.
+        base: the model that they are for.
+
+    Raises:
+        OutputError: the file cannot be written.
+        UnsupportedError: a module has no tensor in llama.cpp.
+    """
+    first = manifest.adapters[0]
+    keys = {
+        "general.architecture": base.kind.architecture,
+        "general.type": "adapter",
+        "adapter.type": "lora",
+        # llama.cpp divides by the rank.
+        "adapter.lora.alpha": first.scale * rank_of(tensors[first.down].shape),
+    }
+    pairs = {}
+    for adapter in manifest.adapters:
+        name = _tensor_of(adapter, base.kind)
+        down, up = (to_peft(each, tensors[each])[1] for each in (adapter.down, adapter.up))
+        if name == "token_embd.weight":
+            down = down.T
+        if base.kind.is_turned and (which := _TURNED.get(name.split(".", 2)[-1])):
+            up = _turned(up, getattr(base, which), adapter)
+        pairs |= {f"{name}.lora_a": down, f"{name}.lora_b": up}
+    with atomic_write(path) as temporary:
+        write_gguf(temporary, keys, pairs)
+
+
+def _tensor_of(adapter: Adapter, kind: Kind) -> str:
+    module = module_of(adapter)
+    name = kind.tensor(module)
+    if name is None:
+        raise UnsupportedError(
+            f"llama.cpp has no tensor for the adapter of {module!r} in its {kind.architecture} "
+            "models",
+            hint="narrow the targets of --lora, or export the module itself and none around it",
+        )
+    return name
+
+
+def _turned(up: np.ndarray, heads: int, adapter: Adapter) -> np.ndarray:
+    """The rows `[head, half, place]` of B as `[head, place, half]`.
+
+    Raises:
+        UnsupportedError: the configuration is of another model.
+    """
+    if up.shape[0] % (2 * heads):
+        raise UnsupportedError(
+            f"{adapter.weight} has {up.shape[0]} rows, which are no {heads} heads of two halves",
+            hint="give the configuration of the model that was exported",
+        )
+    return up.reshape(heads, 2, -1, up.shape[1]).swapaxes(1, 2).reshape(up.shape)
+
+
+def _count(config: Mapping[str, Any], *names: str) -> int:
+    value = next((config[name] for name in names if name in config), None)
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{names[0]} is {value!r}")
+    return value
