@@ -11,6 +11,7 @@ from odtc.core.disk.files import cache_folder
 from odtc.core.errors import ArtifactError, DeviceError, OdtcError, OutputError
 from odtc.core.specs import Role
 from odtc.runtime_rpc.fit import OTHER_MACHINE
+from odtc.runtime_rpc.guards import failures
 from odtc.runtime_rpc.guards.failures import FITS, SMALLER
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.native.interface import Code, NativeError
@@ -118,6 +119,8 @@ def _no_file(what: str, folder: str | Path) -> OutputError:
 
 def explained(error: NativeError, manifest: Manifest, session: Session) -> DeviceError:
     """The error for a failure of a step or an evaluation."""
+    if error.code is Code.DEVICE:
+        return failures.explained(error, session.name)
     if error.code is not Code.NO_MEMORY:
         return DeviceError(f"the device failed: {error}", where=session.name, hint=FITS)
     count, plan = len(manifest.plans), manifest.plans[-1]

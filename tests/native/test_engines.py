@@ -64,7 +64,7 @@ def losses(trainer: Trainer, data) -> list[str]:
     [
         (LocalSession(), NativeEngine),
         (VirtualMachineHere(), VirtualMachine),
-        (LocalSession(kind="opencl"), VirtualMachine),
+        (LocalSession(kind="opencl"), NativeEngine),
     ],
 )
 def test_one_table_chooses(artifact, session, engine) -> None:

@@ -29,7 +29,7 @@ typedef struct {
 /* What is known of a device, once it is open. */
 typedef struct {
   char name[256], driver[128]; /* as the driver says; `driver` changes with its version */
-  uint64_t largest_buffer;     /* bytes; `allocate` refuses more */
+  uint64_t largest_buffer;     /* bytes, as the driver says; some take more */
   uint64_t memory;             /* bytes of the device, or of what it shares with the host */
 } odtc_gpu_about;
 
@@ -108,7 +108,7 @@ typedef struct {
                        odtc_problem *problem);
   /* A list that does not run. */
   void (*free_list)(odtc_gpu *gpu, odtc_gpu_list *list);
-  /* Queues all launches of a list, which does not run: its last run was waited for. Several lists may be queued. */
+  /* Queues all launches of a list (where that fails it is ODTC_DEVICE, whatever was missing), which does not run: its last run was waited for. Several lists may be queued. */
   odtc_code (*run)(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem);
   /* Waits for the last run of a list, and all before it; of NULL for all that is queued. */
   odtc_code (*wait)(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem);

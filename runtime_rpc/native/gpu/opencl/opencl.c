@@ -126,9 +126,6 @@ static odtc_code allocate(odtc_gpu *gpu, uint64_t bytes, odtc_gpu_buffer **made,
   size_t whole = (size_t)(bytes + 3) / 4 * 4;
   *made = NULL;
   snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
-  if (bytes > gpu->about.largest_buffer)
-    return odtc_fail(problem, ODTC_NO_MEMORY, "%s is larger than %.100s takes: %llu bytes", what, gpu->about.name,
-                     (unsigned long long)gpu->about.largest_buffer);
   odtc_gpu_buffer *buffer = calloc(1, sizeof *buffer);
   if (!buffer) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for a buffer");
   buffer->memory = cl->clCreateBuffer(gpu->context, CL_MEM_READ_WRITE, whole, NULL, &code);

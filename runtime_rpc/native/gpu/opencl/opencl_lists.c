@@ -95,7 +95,9 @@ odtc_code odtc_opencl_run(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *prob
     const launch *each = list->launches + n;
     cl_event *event = list->timed ? list->timed + n : n + 1 == list->count ? &list->last : NULL;
     cl_int code = cl->clEnqueueNDRangeKernel(gpu->queue, each->kernel, 3, NULL, each->items, each->group, 0, NULL, event);
-    if (code) return odtc_opencl_fail(problem, code, each->name);
+    if (!code) continue;
+    odtc_opencl_fail(problem, code, each->name);
+    return problem->code = ODTC_DEVICE; /* a lack of memory, too: launches before this one ran */
   }
   cl_int code = cl->clFlush(gpu->queue); /* else a driver may begin only when somebody waits */
   return code ? odtc_opencl_fail(problem, code, "the queue") : ODTC_OK;
