@@ -40,14 +40,15 @@ _RUNTIME = frozenset(
 # What odtc-device calls beside that.
 _DEVICE = frozenset(
     (
-        "__libc_init _exit accept4 access bind chdir closedir connect exit fclose fcntl fdopendir "
-        "fflush fgets fopen fork fprintf fputc fputs fscanf getcwd getpeername getppid getrlimit "
-        "getsockname getsockopt getuid kill listen memchr mkdir mkdtemp nanosleep openat opendir "
-        "poll prctl pread printf pthread_cond_signal pthread_cond_timedwait pthread_condattr_init "
-        "pthread_condattr_setclock readdir realpath recv rmdir scandir send setpgid setrlimit "
-        "setsockopt shutdown sigaddset sigemptyset signal signalfd sigprocmask socket stderr "
-        "stdout stpcpy strcat strcpy strdup strstr strtod strtok_r strtol strtoll time uname "
-        "unlinkat vfprintf waitpid"
+        "__libc_init _exit accept4 access bind chdir closedir connect exit fclose fcntl "
+        "fdopendir fflush fgets fopen fork fprintf fputc fputs fscanf getcwd getpeername "
+        "getppid getrlimit getsockname getsockopt getuid kill listen lstat memchr memmem mkdir "
+        "mkdtemp nanosleep openat opendir poll prctl pread printf pthread_cond_signal "
+        "pthread_cond_timedwait pthread_condattr_init pthread_condattr_setclock readdir "
+        "realpath recv rmdir scandir send setpgid setrlimit setsockopt shutdown sigaddset "
+        "sigemptyset signal signalfd sigprocmask socket stderr stdout stpcpy strcat strcpy "
+        "strdup strpbrk strstr strtod strtok_r strtol strtoll time uname unlinkat vfprintf "
+        "waitpid"
     ).split()
 )
 _LOADER = frozenset({"dl_iterate_phdr", "dlclose", "dlerror", "dlopen", "dlsym"})

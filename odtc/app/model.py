@@ -6,7 +6,7 @@ from pathlib import Path
 
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.static_kernels import check_kernels as check_static
-from odtc.backends.targets import Target, parse_target
+from odtc.backends.targets import CPU, Target, parse_target
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import BuildError, UnsupportedError, UsageError
 
@@ -57,6 +57,11 @@ def model_of(bundle: Bundle, name: str) -> Model:
         raise UnsupportedError(
             f"this step for {target.name} has no program for the native runtime to run",
             hint="compile the model for a CPU, with this version of odtc",
+        )
+    if target.kind != CPU:
+        raise UnsupportedError(
+            f"this step is for {target.name}, and apps have the runtime for CPUs alone so far",
+            hint="compile the model for a CPU",
         )
     return Model(name, target, bundle.program, bundle.parameters, bundle.library)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from odtc.backends.targets import parse_target
+from odtc.backends.targets import CPU, parse_target
 from odtc.core.artifact.bundle import LIBRARY, PARAMETERS, PROGRAM, Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.errors import UnsupportedError
@@ -27,7 +27,7 @@ from odtc.runtime_rpc.engines.engine import Instead, Ready
 from odtc.runtime_rpc.engines.native_errors import check_same_step, explained, not_opened
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.guards.failures import FAILURES
-from odtc.runtime_rpc.memory.allocation import Placement
+from odtc.runtime_rpc.memory.allocation import Placement, check_placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
 from odtc.runtime_rpc.native.interface import DTYPES, MOST_THREADS, ROLES, NativeError
 from odtc.runtime_rpc.profile.host_clock import HostClock
@@ -58,8 +58,9 @@ class ServedEngine:
             raise UnsupportedError(
                 "the artifact has no program, and this device's server runs nothing else",
                 where=session.name,
-                hint="compile the model again with this version, for a CPU",
+                hint="compile the model again with this version",
             )
+        check_placement(placement, session)
         files = self._uploaded(bundle)
         folder = placement.folder or ""
         try:
@@ -136,7 +137,9 @@ class ServedEngine:
             return self._plans[self._state("arena")]
 
     def use_threads(self, count: int | None, cores: str | None) -> None:
-        """Starts the trainer's threads anew, each on a core of its own."""
+        """Starts the trainer's threads anew, each on a core of its own; a GPU has none."""
+        if self._session.kind != CPU:
+            return
         speeds = self._session.core_speeds()
         assert speeds is not None, "the server says it"
         chosen = cores_of_threads(count or 0, cores, speeds)[: self._most_threads]

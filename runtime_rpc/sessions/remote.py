@@ -95,7 +95,9 @@ class RemoteSession:
         """The same session with the first device of a kind there."""
         if kind == self.kind:
             return self
-        self._need_tvm(f"drives the CPU, and no {kind} device")
+        if self.serves_programs:
+            # The program is refused there when it is opened, with what is missing.
+            return replace(self, kind=kind)
         with self.guard(), suppress(AttributeError):
             # TVM's own server has no such function: it was built for its device.
             self.remote.get_function(_LOAD_RUNTIME)(kind)

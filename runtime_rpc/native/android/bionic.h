@@ -16,10 +16,11 @@ typedef int pid_t;
 /* errno.h */
 int *__errno(void);
 #define errno (*__errno())
-enum { EINTR = 4, EISDIR = 21, EINVAL = 22, ENOSPC = 28, ENAMETOOLONG = 36 };
+enum { EINTR = 4, EIO = 5, EISDIR = 21, EINVAL = 22, ENOSPC = 28, ENAMETOOLONG = 36 };
 enum { ELOOP = 40, EDQUOT = 122 };
 
 /* string.h */
+void *memmem(const void *, size_t, const void *, size_t);
 void *memcpy(void *, const void *, size_t);
 void *memmove(void *, const void *, size_t);
 void *memset(void *, int, size_t);
@@ -134,6 +135,7 @@ typedef struct {
   long own[8];
 } pthread_mutex_t, pthread_cond_t;
 #define PTHREAD_ONCE_INIT 0
+#define PTHREAD_MUTEX_INITIALIZER {{0}}
 int pthread_create(pthread_t *, const void *, void *(*)(void *), void *);
 int pthread_join(pthread_t, void **);
 int pthread_mutex_init(pthread_mutex_t *, const void *);

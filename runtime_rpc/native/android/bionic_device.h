@@ -22,6 +22,7 @@ char *strcat(char *, const char *);
 char *strcpy(char *, const char *);
 char *stpcpy(char *, const char *);
 char *strdup(const char *);
+char *strpbrk(const char *, const char *);
 char *strstr(const char *, const char *);
 char *strtok_r(char *, const char *, char **);
 _Noreturn void exit(int);
@@ -46,7 +47,7 @@ int printf(const char *, ...) __attribute__((format(printf, 1, 2)));
 int vfprintf(FILE *, const char *, va_list) __attribute__((format(printf, 2, 0)));
 
 /* fcntl.h, unistd.h, sys/stat.h. O_DIRECTORY is ARM's own. */
-enum { O_EXCL = 0200, O_APPEND = 02000, O_DIRECTORY = 040000 };
+enum { O_EXCL = 0200, O_TRUNC = 01000, O_APPEND = 02000, O_DIRECTORY = 040000 };
 enum { F_GETFL = 3, F_SETFL = 4, AT_REMOVEDIR = 0x200, X_OK = 1, W_OK = 2, STDIN_FILENO = 0 };
 enum { _SC_NPROCESSORS_CONF = 96 };
 _Noreturn void _exit(int);
@@ -57,6 +58,7 @@ pid_t fork(void);
 char *getcwd(char *, size_t);
 pid_t getppid(void);
 uid_t getuid(void);
+int lstat(const char *, struct stat *);
 int mkdir(const char *, mode_t);
 int openat(int, const char *, int, ...);
 ssize_t pread(int, void *, size_t, off_t);

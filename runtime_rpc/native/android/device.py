@@ -30,7 +30,10 @@ _HEADERS = (
     *("sys/types.h", "sys/un.h", "sys/utsname.h", "sys/wait.h", "time.h", "unistd.h"),
 )
 # What no function reaches is left out; a structure whose first member is given is zero beyond it.
-_FLAGS = ("-ffunction-sections", "-fdata-sections", "-Wno-missing-field-initializers")
+_FLAGS = (
+    *("-ffunction-sections", "-fdata-sections", "-Wno-missing-field-initializers"),
+    "-DODTC_GPUS",
+)
 
 
 def android_device() -> bytes:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from odtc.core.errors import BuildError
 from odtc.core.process.native_library import kept_library
-from odtc.runtime_rpc.native.build import FOLDER as RUNTIME
-from odtc.runtime_rpc.native.build import compiler_of_c
+from odtc.runtime_rpc.native.build import GPUS, compiler_of_c
 
 FOLDER = Path(__file__).parent
 NAME = "odtc-device"
@@ -49,7 +48,7 @@ def device_program(compiler: Sequence[str] | None = None, *flags: str) -> bytes:
 
 def source_folders() -> tuple[Path, ...]:
     """Where its sources and their headers are; those of the runtime too."""
-    return RUNTIME, *_PARTS
+    return *GPUS.folders, *_PARTS
 
 
 def compiler_for(machine: str) -> list[str]:
@@ -82,7 +81,7 @@ def compile_device(compiler: Sequence[str], output: Path, *flags: str) -> None:
     folders = source_folders()
     command = [
         *(*compiler, *_FLAGS, *_EXPORTS, f'-DODTC_VERSION="{version("odtc")}"', *flags),
-        *(f"-I{folder}" for folder in folders),
+        *("-DODTC_GPUS", *(f"-I{folder}" for folder in folders)),
         *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
         *("-o", str(output), *_LINKS),
     ]

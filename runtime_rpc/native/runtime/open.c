@@ -69,6 +69,8 @@ static odtc_code choose_set(odtc_trainer *t, int threads, const int *given, cons
 }
 
 static odtc_code make_pool(odtc_trainer *t, int threads, const int *given) {
+  if (odtc_is_on_gpu(t))
+    return odtc_fail(&t->problem, ODTC_USAGE, "a GPU takes the steps, which has no threads of a CPU");
   int most = t->program.head->threads < ODTC_MOST_THREADS ? (int)t->program.head->threads
                                                           : ODTC_MOST_THREADS;
   if (threads < 0 || threads > most)

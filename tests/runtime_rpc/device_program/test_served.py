@@ -172,7 +172,6 @@ def test_a_step_without_a_program_is_refused(url: str, tmp_path: Path) -> None:
 def test_what_needs_tvm_is_refused_by_name(url: str, tmp_path: Path) -> None:
     session = odtc.connect(url)
     for call, says in (
-        (lambda: session.on("opencl"), "drives the CPU, and no opencl device"),
         (lambda: session.load(tmp_path / "step.so"), "no virtual machine of TVM's"),
     ):
         with pytest.raises(DeviceError, match=f"odtc-device, which .*{says}"):

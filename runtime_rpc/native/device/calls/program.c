@@ -7,6 +7,7 @@
 
 #include "core_speeds.h"
 #include "functions.h"
+#include "odtc_gpu.h"
 #include "text.h"
 #include "trainer.h"
 
@@ -42,12 +43,16 @@ static void open_program(odtc_session *s, const odtc_value *v, odtc_result *resu
   }
   strcat(library, v[2].bytes);
   if (v[3].count) make_folders(v[3].bytes);
+  /* Beside the folders of sessions, and not of one that ends with it. */
+  char compiled[] = "../gpu-programs";
+  mkdir(compiled, 0700);
   odtc_options options = {.program = v[0].bytes,
                           .weights = v[1].bytes,
                           .library = library,
                           .storage = v[3].count ? v[3].bytes : ".",
                           .threads = 1,
-                          .offload_state = (size_t)v[4].number};
+                          .offload_state = (size_t)v[4].number,
+                          .gpu_cache = compiled};
   odtc_trainer *t;
   odtc_code code = odtc_open(&options, &t);
   if (!t) odtc_refuse(s, "odtc %d: there is no memory for a trainer", (int)ODTC_NO_MEMORY);
@@ -119,14 +124,19 @@ static void write_tensor(odtc_session *s, const odtc_value *v, odtc_result *resu
   (void)result;
   odtc_trainer *t = trainer_of(s, v);
   uint8_t *to = t ? bytes_at(s, t, v + 1, (uint64_t)v[2].number, v[3].count) : NULL;
-  if (to) memcpy(to, v[3].bytes, v[3].count);
+  if (!to) return;
+  /* On a GPU memory is a mirror, of which the rest is fetched first. */
+  size_t number = (size_t)v[1].number;
+  if (v[3].count < odtc_tensor_at(t, number)->bytes && !is_well(s, t, odtc_fetch(t, number))) return;
+  memcpy(to, v[3].bytes, v[3].count);
+  is_well(s, t, odtc_send(t, number));
 }
 
 static void read_tensor(odtc_session *s, const odtc_value *v, odtc_result *result) {
   odtc_trainer *t = trainer_of(s, v);
   const uint8_t *from =
       t ? bytes_at(s, t, v + 1, (uint64_t)v[2].number, (uint64_t)v[3].number) : NULL;
-  if (from)
+  if (from && is_well(s, t, odtc_fetch(t, (size_t)v[1].number)))
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = from, .count = (size_t)v[3].number};
 }
 
