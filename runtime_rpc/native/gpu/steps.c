@@ -27,8 +27,12 @@ void odtc_send_next(odtc_trainer *t) {
   struct odtc_on_gpu *gpu = t->gpu;
   odtc_problem nobody = {0}; /* the step sends it again where this fails, and says why that does */
   if (!t->is_open || !gpu || !odtc_need_second_set(t)) return;
+  uint32_t set = next_set(gpu);
+  odtc_gpu_list *list = odtc_list_of(t, t->plan, set, 0);
+  /* The part before the last one may still read the set. */
+  if (!list || gpu->api->wait(gpu->device, list, &nobody)) return;
   odtc_take_part(t, 0);
-  gpu->is_ahead = !write_set(t, next_set(gpu), samples_of_part(&t->program), 1, &nobody);
+  gpu->is_ahead = !write_set(t, set, samples_of_part(&t->program), 1, &nobody);
 }
 
 void odtc_drop_next(odtc_trainer *t) {
