@@ -23,6 +23,8 @@ from odtc.artifact import Artifact
 from odtc.backends.native.build import RUNTIMES, runtime_library
 from odtc.backends.targets import parse_target
 from odtc.core.artifact import bundle as bundles
+from odtc.runtime_rpc.native.build import GPUS
+from odtc.runtime_rpc.native.build import runtime_library as native_library
 
 NETWORKS = ("squeezenet", "resnet50", "mobilenet_v2", "bert_base")
 # The usual host code of a machine with a GPU, not that of this machine.
@@ -82,7 +84,8 @@ def write_step(artifact: Artifact, folder: Path, said: Mapping[str, Any]) -> Non
     with tempfile.TemporaryDirectory() as made:
         artifact.save(Path(made, "step.odtc"))
         bundle = bundles.load(Path(made, "step.odtc"), artifact.manifest.tvm)
-        shutil.copy(bundle.library, folder / "step.so")
+        for member in (bundles.LIBRARY, bundles.PROGRAM, bundles.PARAMETERS):
+            shutil.copy(bundle.root / member, folder / member)
     arguments = [
         {
             "role": str(item.role),
@@ -108,6 +111,7 @@ def copy_runtimes(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for kind, runtime in RUNTIMES.items():
         (folder / f"{kind}.so").write_bytes(runtime_library(runtime))
+    (folder / GPUS.name).write_bytes(native_library(GPUS))
 
 
 WEIGHTS = ("parameter", "frozen", "statistic")

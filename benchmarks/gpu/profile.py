@@ -11,7 +11,7 @@ from benchmarks.kernel_time.calls import KernelCall, call_of
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
 
 # What a runtime calls the commands that move data between host and device.
-_MOVES = ("upload", "download")
+MOVES = ("upload", "download")
 _FLOAT_BYTES = 4
 
 # A command's name, and when it began and ended, in nanoseconds.
@@ -72,7 +72,7 @@ def _timed(call: KernelCall, commands: Sequence[_Command]) -> KernelCall:
     A sum that is computed in parts has its parts (count, elements of the result) after its result,
     and a second kernel, which adds them.
     """
-    own = [end - begin for name, begin, end in commands if name not in _MOVES]
+    own = [end - begin for name, begin, end in commands if name not in MOVES]
     shapes, moved = call.shapes, call.bytes
     if len(own) > 1 and shapes[-1][1:] == call.sizes[-2:-1]:
         shapes, moved = shapes[:-1], moved - _FLOAT_BYTES * call.sizes[-1]
@@ -90,7 +90,7 @@ def shares_of(commands: Sequence[_Command]) -> dict[str, Any]:
         kernels[name][1] += end - start
     # The last upload is the next step's: what of it is after the kernels, the next step waits for.
     span = max(end for *_, end in commands) - min(start for _, start, _ in commands)
-    computing = covered([(s, e) for name, s, e in commands if name not in _MOVES])
+    computing = covered([(s, e) for name, s, e in commands if name not in MOVES])
     busy = covered([(s, e) for _, s, e in commands])
     found = {"span": span, "kernels": computing, "moves": busy - computing, "gaps": span - busy}
     return found | {"commands": len(commands), "by_name": kernels}

@@ -30,6 +30,7 @@ class NativeTrainer:
     Attributes:
         tensors: the arguments of the step by role and name, as arrays that are the trainer's
             memory; inputs and labels are fed by writing to theirs.
+        library: the runtime that it is of.
 
     Args:
         folder: with the members of an artifact.
@@ -54,14 +55,14 @@ class NativeTrainer:
         *,
         check_weights: bool = True,
     ) -> None:
-        self._library, self._opened = library or loaded_runtime(), Handle()
+        self.library, self._opened = library or loaded_runtime(), Handle()
         members = ("program.bin", "parameters.safetensors", "step.so")
         paths = [os.fsencode(Path(folder, name)) for name in members]
         kept = None if storage is None else os.fsencode(storage)
         options = Options(*paths, kept, threads, None, None, offload_state, not check_weights)
-        code = self._library.odtc_open(c.byref(options), c.byref(self._opened))
+        code = self.library.odtc_open(c.byref(options), c.byref(self._opened))
         # Dropped without a word, its threads and memory go all the same.
-        self._end = weakref.finalize(self, self._library.odtc_close, self._opened)
+        self._end = weakref.finalize(self, self.library.odtc_close, self._opened)
         self._end.atexit = False  # a process that ends has nothing to wait for
         try:
             self.check(code)
@@ -96,22 +97,22 @@ class NativeTrainer:
     @property
     def steps(self) -> int:
         """Number of steps taken."""
-        return self._library.odtc_steps(self.handle)
+        return self.library.odtc_steps(self.handle)
 
     @steps.setter
     def steps(self, steps: int) -> None:
         # Of weights and state that were written to `tensors`.
-        self.check(self._library.odtc_set_steps(self.handle, steps))
+        self.check(self.library.odtc_set_steps(self.handle, steps))
 
     @property
     def arena_bytes(self) -> int:
         """Of the plan that steps are taken by."""
-        return self._library.odtc_arena_bytes(self.handle)
+        return self.library.odtc_arena_bytes(self.handle)
 
     @property
     def held_bytes(self) -> int:
         """Of it that are allocated."""
-        return self._library.odtc_held_bytes(self.handle)
+        return self.library.odtc_held_bytes(self.handle)
 
     def step(self, lr: float) -> float:
         """Takes a step with what was fed, and returns its loss.
@@ -137,7 +138,7 @@ class NativeTrainer:
 
     def _step(self, lr: float) -> tuple[int, float]:
         loss = c.c_double()
-        return self._library.odtc_step(self.handle, lr, c.byref(loss)), loss.value
+        return self.library.odtc_step(self.handle, lr, c.byref(loss)), loss.value
 
     def evaluate(self, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output of what was fed, in inference mode.
@@ -146,7 +147,7 @@ class NativeTrainer:
             NativeError: there is no such output, or no average.
         """
         result, name = Tensor(), None if output is None else output.encode()
-        self.check(self._library.odtc_evaluate(self.handle, name, ema, c.byref(result)))
+        self.check(self.library.odtc_evaluate(self.handle, name, ema, c.byref(result)))
         return _array(result).copy()
 
     def evaluate_samples(
@@ -158,14 +159,14 @@ class NativeTrainer:
             NativeError: as of `evaluate`; there are fewer samples in a step, or they are not apart.
         """
         result, name = Tensor(), None if output is None else output.encode()
-        evaluate = self._library.odtc_evaluate_samples
+        evaluate = self.library.odtc_evaluate_samples
         self.check(evaluate(self.handle, name, ema, samples, c.byref(result)))
         return _array(result).copy()
 
     @property
     def samples(self) -> int:
         """Of a step."""
-        return self._library.odtc_samples_of_step(self.handle)
+        return self.library.odtc_samples_of_step(self.handle)
 
     def evaluate_part(self, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output of one micro-batch, whose inputs lie where `part` says.
@@ -174,12 +175,12 @@ class NativeTrainer:
             NativeError: there is no such output, or no average.
         """
         result, name = Tensor(), None if output is None else output.encode()
-        self.check(self._library.odtc_evaluate_part(self.handle, name, ema, c.byref(result)))
+        self.check(self.library.odtc_evaluate_part(self.handle, name, ema, c.byref(result)))
         return _array(result).copy()
 
     def part(self, number: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Where a micro-batch is read of an argument, which has a shape and dtype of its own."""
-        at = self._library.odtc_part_at(self.handle, number)
+        at = self.library.odtc_part_at(self.handle, number)
         return _memory(at, math.prod(shape) * np.dtype(dtype).itemsize, shape, np.dtype(dtype))
 
     def set_budget(self, nbytes: int) -> None:
@@ -188,7 +189,7 @@ class NativeTrainer:
         Raises:
             NativeError: none does.
         """
-        self.check(self._library.odtc_set_budget(self.handle, nbytes))
+        self.check(self.library.odtc_set_budget(self.handle, nbytes))
 
     def use_threads(self, threads: int) -> None:
         """Takes steps from now on with so many threads.
@@ -196,7 +197,7 @@ class NativeTrainer:
         Raises:
             NativeError: the kernels are not made for as many.
         """
-        self.check(self._library.odtc_set_threads(self.handle, threads))
+        self.check(self.library.odtc_set_threads(self.handle, threads))
 
     def use_cores(self, cores: Sequence[int]) -> None:
         """Takes steps from now on with a thread on each core, but for the first: the caller's.
@@ -205,7 +206,7 @@ class NativeTrainer:
             NativeError: there is no such core, or the kernels are not made for as many threads.
         """
         numbers = (c.c_int * len(cores))(*cores)
-        self.check(self._library.odtc_set_cores(self.handle, numbers, len(cores)))
+        self.check(self.library.odtc_set_cores(self.handle, numbers, len(cores)))
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, state and the number of steps, as `Trainer.save_checkpoint` does.
@@ -213,7 +214,7 @@ class NativeTrainer:
         Raises:
             NativeError: the file cannot be written, or what is trained is not finite.
         """
-        self.check(self._library.odtc_save(self.handle, os.fsencode(path)))
+        self.check(self.library.odtc_save(self.handle, os.fsencode(path)))
 
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Takes them up again.
@@ -221,7 +222,7 @@ class NativeTrainer:
         Raises:
             NativeError: the file is damaged, or of another step; nothing is changed.
         """
-        self.check(self._library.odtc_load(self.handle, os.fsencode(path)))
+        self.check(self.library.odtc_load(self.handle, os.fsencode(path)))
 
     def checkpoint(self) -> bytes:
         """The bytes of such a file.
@@ -230,7 +231,7 @@ class NativeTrainer:
             NativeError: what is trained is not finite, or there is no memory.
         """
         data, count = c.c_void_p(), c.c_size_t()
-        self.check(self._library.odtc_save_bytes(self.handle, c.byref(data), c.byref(count)))
+        self.check(self.library.odtc_save_bytes(self.handle, c.byref(data), c.byref(count)))
         try:
             return c.string_at(data.value or 0, count.value)
         finally:
@@ -242,15 +243,15 @@ class NativeTrainer:
         Raises:
             NativeError: they are damaged, or of another step; nothing is changed.
         """
-        self.check(self._library.odtc_load_bytes(self.handle, checkpoint, len(checkpoint)))
+        self.check(self.library.odtc_load_bytes(self.handle, checkpoint, len(checkpoint)))
 
     def cancel(self, *, now: bool = False) -> None:
         """Lets the step that runs, or the next one, end with an error."""
-        self._library.odtc_cancel(self.handle, now)
+        self.library.odtc_cancel(self.handle, now)
 
     def start_clock(self) -> None:
         """Takes the time of each call of a kernel from now on."""
-        self.check(self._library.odtc_start_clock(self.handle))
+        self.check(self.library.odtc_start_clock(self.handle))
 
     def stop_clock(self) -> list[tuple[str, float, float]]:
         """Ends it: the kernel of each call, when it began and ended, as `time.monotonic` says it.
@@ -259,7 +260,7 @@ class NativeTrainer:
             NativeError: there was no memory for all of them.
         """
         calls, count = c.POINTER(TimedCall)(), c.c_size_t()
-        self.check(self._library.odtc_stop_clock(self.handle, c.byref(calls), c.byref(count)))
+        self.check(self.library.odtc_stop_clock(self.handle, c.byref(calls), c.byref(count)))
         return [
             (each.kernel.decode(), each.begin / 1e9, each.end / 1e9)
             for each in calls[: count.value]
@@ -267,12 +268,12 @@ class NativeTrainer:
 
     def fact(self, name: str) -> str | None:
         """A fact that the program states about itself."""
-        found = self._library.odtc_fact(self.handle, name.encode())
+        found = self.library.odtc_fact(self.handle, name.encode())
         return None if found is None else found.decode()
 
     def _arguments(self) -> Any:
         number = 0
-        while found := self._library.odtc_tensor_at(self.handle, number):
+        while found := self.library.odtc_tensor_at(self.handle, number):
             yield (ROLES[found[0].role], found[0].name.decode()), _array(found[0])
             number += 1
 
@@ -284,7 +285,7 @@ class NativeTrainer:
         """
         if code:
             # Names are cut to so many bytes, and a path may be of any bytes.
-            message = self._library.odtc_message(self.handle).decode(errors="replace")
+            message = self.library.odtc_message(self.handle).decode(errors="replace")
             raise NativeError(code, message)
 
 

@@ -4,7 +4,7 @@ import ctypes as c
 from collections.abc import Callable
 
 from odtc.runtime_rpc.native.binding import NativeTrainer
-from odtc.runtime_rpc.native.interface import Waiting, loaded_gpu_runtime
+from odtc.runtime_rpc.native.interface import Waiting
 
 
 class OnGpu:
@@ -17,7 +17,7 @@ class OnGpu:
     """
 
     def __init__(self, native: NativeTrainer, waiting: Callable[[], None]) -> None:
-        self._library, self._native = loaded_gpu_runtime(), native
+        self._library, self._native = native.library, native
         # The library has its address.
         self._waiting = Waiting(lambda _: waiting())
         self._library.odtc_while_waiting(native.handle, self._waiting, None)

@@ -157,7 +157,7 @@ def test_a_loss_that_nobody_asks_for_and_steps_below_none(
     (x, y), *_ = batches(1)
     with native_trainer(artifact, tmp_path / "a") as native:
         feed(native, artifact.manifest, x, y)
-        assert native._library.odtc_step(native.handle, 0.1, None) == Code.OK
+        assert native.library.odtc_step(native.handle, 0.1, None) == Code.OK
         with pytest.raises(NativeError, match="-4 is not a number of steps"):
             native.steps = -4
         assert native.steps == 1
@@ -224,7 +224,7 @@ def test_the_loss_of_an_update_that_overflows_is_told(artifact: Artifact, tmp_pa
     wanted = usual.step(0.1)
     code, loss = overflows._step(0.1)
     assert (code, loss) == (Code.NOT_FINITE, pytest.approx(wanted, rel=1e-4))
-    said = overflows._library.odtc_message(overflows.handle).decode()
+    said = overflows.library.odtc_message(overflows.handle).decode()
     assert f"(loss {loss:.3g}, learning rate 0.1)" in said
     # The trainer in Python judges by the mark.
     assert loss_inside(judged.step_at_any_loss(0.1)) == loss
