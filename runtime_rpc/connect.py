@@ -1,5 +1,6 @@
 """From what a user calls a device to a session on it, with a limit to every wait."""
 
+import importlib
 import re
 import socket
 import threading
@@ -57,6 +58,8 @@ def connect(url: str | None = None, limits: Limits | None = None) -> Session:
     """
     if url is None:
         return LocalSession()
+    # Where it is missing that is said before any device is asked.
+    importlib.import_module("tvm")
     adb = _ADB.fullmatch(url)
     if adb:
         from odtc.runtime_rpc.adb.setup import set_up

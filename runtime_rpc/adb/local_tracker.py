@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from odtc.core.disk.files import atomic_write
 from odtc.core.errors import DeviceError
+from odtc.core.process.missing_packages import require_packages
 from odtc.runtime_rpc.adb import state
 from odtc.runtime_rpc.adb.state import LOOPBACK
 from odtc.runtime_rpc.tracker import tracker_server
@@ -22,19 +24,61 @@ from odtc.runtime_rpc.tracker.trackers import tracker_at
 DEFAULT_PORT = 9190
 _SECONDS = 5.0
 _START_SECONDS = 30.0
+_POLL_SECONDS = 0.02
 # Of Windows, where there are no sessions: without the console of this process.
 _DETACHED = getattr(subprocess, "DETACHED_PROCESS", 0)
 
 
+@dataclass(frozen=True)
+class LocalTracker:
+    """A tracker of this host, which may be about to start.
+
+    Attributes:
+        port: of loopback, where it listens.
+        process: of one that was started just now.
+    """
+
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    def wait(self) -> None:
+        """Waits until it answers.
+
+        Raises:
+            DeviceError: it does not start.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        while self.process and not _answers(self.port):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise DeviceError(
+                    "the tracker did not start",
+                    where=str(_path(self.port).with_suffix(".log")),
+                    hint="that file says why",
+                )
+
+
 def ensure(port: int) -> int:
-    """Ensures that a tracker listens on a port of loopback, and returns the port; 0 is any.
+    """Ensures that a tracker answers at a port of loopback, and returns the port; 0 is any.
+
+    Raises:
+        DeviceError: the port is in use by something else, or the tracker does not start.
+    """
+    tracker = begin(port)
+    tracker.wait()
+    return tracker.port
+
+
+def begin(port: int) -> LocalTracker:
+    """The tracker at a port, or one that is started there: that takes a second.
 
     Raises:
         DeviceError: the port is in use by something else.
+        MissingPackageError: TVM is not installed, of which the tracker is.
     """
     with state.alone("the tracker"):
         if port and _answers(port):
-            return port
+            return LocalTracker(port)
+        require_packages("tvm", "tornado")
         try:
             with socket.create_server((LOOPBACK, port)) as listener:
                 port = listener.getsockname()[1]
@@ -44,8 +88,7 @@ def ensure(port: int) -> int:
                 where=_name(port),
                 hint="give another --tracker PORT",
             ) from error
-        _start(port)
-    return port
+        return LocalTracker(port, _start(port))
 
 
 def stop_if_unused(port: int) -> bool:
@@ -68,8 +111,8 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _start(port: int) -> None:
-    """Starts a tracker that goes on without this process and its terminal."""
+def _start(port: int) -> subprocess.Popen[bytes]:
+    """Starts a tracker that goes on without this process and its terminal; it listens then."""
     key = secrets.token_hex(16)
     path = _path(port)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -88,13 +131,11 @@ def _start(port: int) -> None:
     process.stdin.write(key.encode())
     process.stdin.close()
     deadline = time.monotonic() + _START_SECONDS
-    while not _answers(port):
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise DeviceError(
-                "the tracker did not start",
-                where=str(path.with_suffix(".log")),
-                hint="that file says why",
-            )
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(OSError), socket.create_connection((LOOPBACK, port), _SECONDS):
+            break
+        time.sleep(_POLL_SECONDS)
+    return process
 
 
 def _path(port: int) -> Path:

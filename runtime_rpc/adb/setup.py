@@ -48,9 +48,11 @@ def set_up(
     adb.check()
     with state.alone(serial):
         program = android_device()
-        wanted = _wanted(serial, key, tracker)
+        here = local_tracker.begin(_port(serial, tracker))
+        wanted = _wanted(serial, key, here.port)
         forwarded = replace(wanted, port=_forward(adb, wanted))
         if forwarded == state.find(serial) and server.is_current(forwarded, program):
+            here.wait()
             _wait_until_registered(forwarded, adb)
             return forwarded
         server.push(adb, program, progress)
@@ -58,6 +60,7 @@ def set_up(
         progress("starting the server on the phone")
         state.save(forwarded)
         server.start(adb, forwarded, server.program_hash(program))
+        here.wait()
         _wait_until_registered(forwarded, adb)
     return forwarded
 
@@ -90,15 +93,19 @@ def stop(serial: str) -> None:
     local_tracker.stop_if_unused(phone.tracker)
 
 
-def _wanted(serial: str, key: str | None, tracker: int | None) -> Phone:
-    """Returns the phone to set up, its tracker running; its port is the former one, or 0."""
+def _port(serial: str, tracker: int | None) -> int:
+    """The tracker's port; any is the one of before, if there is one."""
+    before = state.find(serial)
+    if before and not tracker:
+        return before.tracker
+    return local_tracker.DEFAULT_PORT if tracker is None else tracker
+
+
+def _wanted(serial: str, key: str | None, tracker: int) -> Phone:
+    """The phone to set up; its port is the former one, or 0."""
     before = state.find(serial)
     key = key or (before.key if before else state.slug(serial))
-    # Any port is the one of before, if there is one.
-    port = local_tracker.DEFAULT_PORT if tracker is None else tracker
-    if before and not tracker:
-        port = before.tracker
-    return Phone(serial, key, before.port if before else 0, local_tracker.ensure(port))
+    return Phone(serial, key, before.port if before else 0, tracker)
 
 
 def _forward(adb: Adb, phone: Phone) -> int:

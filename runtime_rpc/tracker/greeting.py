@@ -6,6 +6,7 @@ TVM compares no versions, and waits without end for a server that does not answe
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -15,6 +16,12 @@ from odtc.runtime_rpc.tracker.trackers import Address
 
 # Versions that must be the same at both ends, and their names in messages.
 _COMPARED = {"odtc": "odtc", "tvm": "TVM", "ffi": "TVM's FFI", "abi": "the ABI"}
+_VERSIONS: dict[str, Callable[[], str]] = {
+    "odtc": lambda: version("odtc"),
+    "tvm": lambda: version("apache-tvm"),
+    "ffi": lambda: version("apache-tvm-ffi"),
+    "abi": lambda: f"{8 * struct.calcsize('P')}-bit {sys.byteorder}-endian",
+}
 # A server of the native runtime has no TVM; what it speaks of TVM's is compared by its sessions.
 _OF_NATIVE = ("odtc", "abi")
 # Most letters of a server's answer in a message.
@@ -23,12 +30,7 @@ _LETTERS = 80
 
 def own_versions() -> dict[str, str]:
     """Returns the versions that a server's are compared with."""
-    return {
-        "odtc": version("odtc"),
-        "tvm": version("apache-tvm"),
-        "ffi": version("apache-tvm-ffi"),
-        "abi": f"{8 * struct.calcsize('P')}-bit {sys.byteorder}-endian",
-    }
+    return {name: find() for name, find in _VERSIONS.items()}
 
 
 def greet(address: Address, seconds: float) -> socket.socket:
@@ -84,8 +86,8 @@ def check_versions(found: dict[str, Any], where: str) -> None:
     Raises:
         DeviceError: a version differs.
     """
-    own = own_versions()
     compared = _OF_NATIVE if serves_programs(found) else tuple(_COMPARED)
+    own = {name: _VERSIONS[name]() for name in compared}
     differing = [
         f"{_COMPARED[key]} is {str(found.get(key))[:_LETTERS]} there and {own[key]} here"
         for key in compared

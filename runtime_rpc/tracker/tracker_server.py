@@ -33,14 +33,17 @@ def main(number: int, *, detached: bool) -> None:
         number: of the port, if detached; else of the socket.
         detached: whether it goes on without the process that started it.
     """
+    # Before TVM is imported, which takes a second.
+    here = (_LOOPBACK, number)
+    listener = socket.create_server(here) if detached else socket.socket(fileno=number)
     leave_out_torch()
     from odtc.runtime_rpc.tracker.guarded_tracker import track
 
     if detached:
-        track(socket.create_server((_LOOPBACK, number)), sys.stdin.read())
+        track(listener, sys.stdin.read())
     else:
         threading.Thread(target=_exit_with_stdin, daemon=True).start()
-        track(socket.socket(fileno=number), _NO_STOP_KEY)
+        track(listener, _NO_STOP_KEY)
 
 
 if __name__ == "__main__":

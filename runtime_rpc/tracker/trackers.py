@@ -6,13 +6,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.rpc.base import RPC_TRACKER_MAGIC, TrackerCode
-
 from odtc.core.errors import DeviceBusyError, DeviceError
 from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.tracker.told import understood
 
 Address = tuple[str, int]
+# Of TVM's `rpc/base.py`, which takes a second to import.
+TRACKER_MAGIC = 0x2F271
+STOP, REQUEST, SUMMARY = 2, 4, 6
 # TVM's tracker has the same limit.
 _MOST_BYTES = 1 << 20
 _LAST_PORT = (1 << 16) - 1
@@ -76,7 +77,7 @@ class Tracker:
             DeviceError: its answer has no form that is known.
         """
         with self._understood():
-            _, summary = self._ask([TrackerCode.SUMMARY], self._seconds)
+            _, summary = self._ask([SUMMARY], self._seconds)
             servers, queues = list(summary["server_info"]), dict(summary["queue_info"])
         addresses: dict[str, list[Address]] = {}
         for server in servers:
@@ -97,7 +98,7 @@ class Tracker:
             DeviceError: its answer has no form that is known.
         """
         with self._understood():
-            self._ask([TrackerCode.STOP, key], self._seconds)
+            self._ask([STOP, key], self._seconds)
 
     def request(self, key: str, seconds: float) -> Offer:
         """A free device of a key.
@@ -117,7 +118,7 @@ class Tracker:
             )
         try:
             with self._understood():
-                _, (host, port, match) = self._ask([TrackerCode.REQUEST, key, "", 1], seconds)
+                _, (host, port, match) = self._ask([REQUEST, key, "", 1], seconds)
                 return Offer(_address(host, port), _text(match))
         except TimeoutError as error:
             raise DeviceBusyError(
@@ -166,9 +167,9 @@ def tracker_at(address: Address, seconds: float, where: str) -> Iterator[Tracker
     """
     try:
         with socket.create_connection(address, seconds) as connection:
-            connection.sendall(wire.number(RPC_TRACKER_MAGIC))
+            connection.sendall(wire.number(TRACKER_MAGIC))
             received = wire.Received(_MOST_BYTES)
-            if wire.receive_number(connection, received, seconds) != RPC_TRACKER_MAGIC:
+            if wire.receive_number(connection, received, seconds) != TRACKER_MAGIC:
                 raise OSError("what answers there is not a tracker")
             connection.settimeout(seconds)
             yield Tracker(connection, received, where, seconds)

@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from tvm.rpc.base import RPC_TRACKER_MAGIC
+from tvm.rpc.base import RPC_TRACKER_MAGIC, TrackerCode
 
 from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.metrics.samples import read_samples
 from odtc.runtime_rpc.server.net import wire
-from odtc.runtime_rpc.tracker import greeting
+from odtc.runtime_rpc.tracker import greeting, trackers
 from odtc.runtime_rpc.tracker.told import told, understood
 from odtc.runtime_rpc.tracker.trackers import Registered, Tracker, tracker_at
 
@@ -193,3 +193,9 @@ def test_samples_of_another_form(data: dict[str, Any]) -> None:
 def test_what_is_no_matter_of_understanding_stays_what_it_is() -> None:
     with pytest.raises(OSError, match="gone"), understood("the device", "here"):
         raise OSError("gone")
+
+
+def test_the_numbers_of_a_trackers_protocol_are_those_of_tvm() -> None:
+    assert trackers.TRACKER_MAGIC == RPC_TRACKER_MAGIC
+    found = (trackers.STOP, trackers.REQUEST, trackers.SUMMARY)
+    assert found == (TrackerCode.STOP, TrackerCode.REQUEST, TrackerCode.SUMMARY)
