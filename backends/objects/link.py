@@ -138,13 +138,18 @@ def link(
         )
 
 
-def link_program(objects: Sequence[Path], output: Path, target: Target) -> None:
+def link_program(
+    objects: Sequence[Path], output: Path, target: Target, exported: Sequence[str] = ()
+) -> None:
     """Links `objects` into a program for Android, which begins at `_start`.
+
+    Libraries that it loads find the functions that are `exported`.
 
     Raises:
         BuildError: there is no linker, it cannot be started, or it failed; with what it printed.
     """
-    link(objects, output, target, kind=_PROGRAM)
+    exports = [word for name in exported for word in ("-u", name, "--export-dynamic-symbol", name)]
+    link(objects, output, target, kind=(*_PROGRAM, *exports))
 
 
 def _ndk(target: Target) -> Linker | None:

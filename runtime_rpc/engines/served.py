@@ -81,8 +81,8 @@ class ServedEngine:
         A loader gives a library back that it has loaded of the same name.
         """
         with self._session.guard():
-            put = self._session.remote.get_function("tvm.rpc.server.upload")
-            append = self._session.remote.get_function("odtc.append")
+            put = self._session.function("tvm.rpc.server.upload")
+            append = self._session.function("odtc.append")
         token, names = secrets.token_hex(8), []
         for member in (PROGRAM, PARAMETERS, LIBRARY):
             names.append(f"{token}-{member}")
@@ -104,7 +104,7 @@ class ServedEngine:
         own = (self._number,) if first is None else first
         with self._session.guard(runs):
             try:
-                function = self._session.remote.get_function(f"odtc.program.{name}")
+                function = self._session.function(f"odtc.program.{name}")
                 return function(*own, *arguments)
             except FAILURES as error:
                 if failed := _FAILED.search(str(error)):

@@ -71,6 +71,7 @@ class RemoteSession:
         watchdog: ends calls that the device does not answer; None for a session without limits.
         serves_programs: whether the server is the native runtime's, which runs programs alone.
         recorded: the roots of samples that are being taken, by their numbers.
+        functions: of the server, by name; see `function`.
     """
 
     name: str
@@ -79,12 +80,26 @@ class RemoteSession:
     watchdog: Watchdog | None = None
     serves_programs: bool = False
     recorded: dict[int, str] = field(default_factory=dict, compare=False, repr=False)
+    functions: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     is_local: ClassVar[bool] = False
 
     @property
     def device(self) -> Any:
         """TVM's device, on the other side."""
         return self.remote.device(*DEVICES[self.kind])
+
+    def function(self, name: str) -> Any:
+        """A function of the server, which is kept until the session goes.
+
+        TVM tells the device of one that is dropped, and waits for its answer without letting any
+        other thread of Python run: a device that froze just then would stop the watchdog, too.
+
+        Raises:
+            AttributeError: the server has none of that name.
+        """
+        if name not in self.functions:
+            self.functions[name] = self.remote.get_function(name)
+        return self.functions[name]
 
     @property
     def computes_aside(self) -> bool:
@@ -100,7 +115,7 @@ class RemoteSession:
             return replace(self, kind=kind)
         with self.guard(), suppress(AttributeError):
             # TVM's own server has no such function: it was built for its device.
-            self.remote.get_function(_LOAD_RUNTIME)(kind)
+            self.function(_LOAD_RUNTIME)(kind)
         check_exists(found := replace(self, kind=kind), kind)
         return found
 
@@ -167,7 +182,7 @@ class RemoteSession:
         """Of servers, only odtc's has one."""
         with self.guard():
             try:
-                return Runner(self.remote.cpu(), self.remote.get_function(RUN_STEPS))
+                return Runner(self.remote.cpu(), self.function(RUN_STEPS))
             except AttributeError:
                 return None
 
@@ -175,7 +190,7 @@ class RemoteSession:
         """Of servers, only odtc's says it."""
         with self.guard():
             try:
-                speeds = self.remote.get_function(_CORE_SPEEDS)
+                speeds = self.function(_CORE_SPEEDS)
             except AttributeError:
                 return None
             found = told(str(speeds()), self.name)
@@ -203,7 +218,7 @@ class RemoteSession:
             return
         chosen = cores_of_threads(count, cores, speeds)
         with self.guard():
-            use = self.remote.get_function(_USE_CORES)
+            use = self.function(_USE_CORES)
             use(",".join(map(str, chosen)), int(cores is not None))
 
     def _use_mode(self, count: int, cores: str | None) -> None:
@@ -214,12 +229,12 @@ class RemoteSession:
                 hint="run odtc's server there, or give big or little",
             )
         with self.guard():
-            self.remote.get_function("runtime.config_threadpool")(_MODES[cores], count)
+            self.function("runtime.config_threadpool")(_MODES[cores], count)
 
     def free_arenas(self) -> None:
         """Frees idle arenas of the server's process."""
         with self.guard():
-            self.remote.get_function(FREE_ARENAS)()
+            self.function(FREE_ARENAS)()
 
     def pages(self) -> Callable[[int], Any] | None:
         """Of servers, only odtc's has them."""
@@ -227,7 +242,7 @@ class RemoteSession:
             return None
         with self.guard():
             try:
-                return self.remote.get_function(_PAGES)()
+                return self.function(_PAGES)()
             except AttributeError:
                 return None
 
@@ -235,7 +250,7 @@ class RemoteSession:
         """Maps a file of the device, in the session's folder by default."""
         with self.guard():
             try:
-                mapped = self.remote.get_function(_FILE_MEMORY)
+                mapped = self.function(_FILE_MEMORY)
             except AttributeError:
                 raise DeviceError(
                     f"TVM's RPC server maps no files, such as for {spec.name!r}",
@@ -248,7 +263,7 @@ class RemoteSession:
         """Memory that the device has left; of servers, only odtc's says it."""
         with self.guard():
             try:
-                available = self.remote.get_function(_AVAILABLE)
+                available = self.function(_AVAILABLE)
             except AttributeError:
                 raise says_nothing("TVM's RPC server", self.name) from None
             return int(available())
@@ -259,7 +274,7 @@ class RemoteSession:
             return _RECORDED[name](self, *arguments)
         with self.guard():
             try:
-                function = self.remote.get_function(name)
+                function = self.function(name)
             except AttributeError:
                 raise DeviceError(
                     "TVM's RPC server cannot be measured",
@@ -271,14 +286,14 @@ class RemoteSession:
     def _start_record(self, period: float, root: str) -> int:
         """Samples through the native runtime's server, which keeps what it reads as it is."""
         with self.guard():
-            start = self.remote.get_function("odtc.record.start")
+            start = self.function("odtc.record.start")
             number = int(start(float(period), root, wanted()))
         self.recorded[number] = root
         return number
 
     def _stop_record(self, number: int) -> str:
         with self.guard():
-            data = bytes(self.remote.get_function("odtc.record.stop")(number))
+            data = bytes(self.function("odtc.record.stop")(number))
         with understood("the device", self.name):
             return json.dumps(parsed(data, self.recorded.pop(number)))
 
@@ -295,7 +310,7 @@ class RemoteSession:
         """
         with self.guard():
             try:
-                describe = self.remote.get_function(_INFO)
+                describe = self.function(_INFO)
             except AttributeError:
                 return {"emulated": False}
             return {"emulated": False, **told(str(describe()), self.name)}

@@ -15,7 +15,7 @@ from pathlib import Path
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.process.native_library import kept_library
 from odtc.runtime_rpc.native.build import FOLDER as RUNTIME
-from odtc.runtime_rpc.native.device.build import NAME, source_folders
+from odtc.runtime_rpc.native.device.build import EXPORTED, NAME, source_folders
 
 # Where a wheel has it, under a name that tells what it was made from.
 PREBUILT = Path(__file__).parent / "prebuilt"
@@ -94,7 +94,7 @@ def compile_device(compiler: Sequence[str], output: Path, version: str) -> None:
             place = folder / header.stem
             objects += compile_objects(compiler, own, place, (header, _HEADERS), flags, folders)
         program = folder / NAME
-        link_program(objects, program, TARGET)
+        link_program(objects, program, TARGET, EXPORTED)
         check_program(program, TARGET)
         shutil.copyfile(program, output)
 

@@ -20,9 +20,9 @@ _FLAGS = (
     *("-Wl,--gc-sections", "-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack", "-s"),
 )
 # What kernels that TVM compiles call by name: see calls/raised.h.
-_EXPORTED = ("TVMFFIErrorSetRaisedFromCStr", "TVMFFIErrorSetRaisedFromCStrParts")
+EXPORTED = ("TVMFFIErrorSetRaisedFromCStr", "TVMFFIErrorSetRaisedFromCStrParts")
 _EXPORTS = tuple(
-    f"-Wl,{flag},{name}" for name in _EXPORTED for flag in ("-u", "--export-dynamic-symbol")
+    f"-Wl,{flag},{name}" for name in EXPORTED for flag in ("-u", "--export-dynamic-symbol")
 )
 _LINKS = ("-lpthread", "-ldl", "-lm")
 

@@ -177,3 +177,22 @@ def test_what_needs_tvm_is_refused_by_name(url: str, tmp_path: Path) -> None:
         with pytest.raises(DeviceError, match=f"odtc-device, which .*{says}"):
             call()
     session.close()
+
+
+def test_a_step_lets_go_of_nothing_on_the_device(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM waits for the device's answer where one is dropped, and stops the watchdog meanwhile."""
+    (x, y), *_ = batches(1)
+    with mlp_artifact(tmp_path, odtc.SGD()).trainer(url) as trainer:
+
+        def work() -> float:
+            assert trainer.session.core_speeds()
+            assert trainer.session.available_bytes() > 0
+            trainer.evaluate(x)
+            return trainer.step(x, y, lr=LR)
+
+        first = work()
+        with monkeypatch.context() as patched:
+            patched.setattr(trainer.session.remote, "get_function", lambda name: pytest.fail(name))
+            assert work() < first
