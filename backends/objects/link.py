@@ -37,10 +37,7 @@ _FLAGS = (
 
 # A program at any address, as Android wants it; what no function reaches is left out. Variables of
 # a library stay there, as Android's loader copies none.
-_PROGRAM = (
-    *("-pie", f"--dynamic-linker={INTERPRETER}", "--gc-sections"),
-    *("-z", "nocopyreloc"),
-)
+_PROGRAM = ("-pie", f"--dynamic-linker={INTERPRETER}", "--gc-sections", "-z", "nocopyreloc")
 
 _NDK_HINT = "TVM_NDK_CC names it: set that to the clang of an NDK, or unset it"
 
@@ -65,13 +62,21 @@ class Linker:
         identity: str = "",
         kind: Sequence[str] | None = None,
     ) -> list[str]:
-        """The whole command line that links `objects` into `output`: a library, or another kind."""
+        """The whole command line that links `objects` into `output`.
+
+        Args:
+            objects: files.
+            output: a library, or of another kind.
+            target: of it.
+            identity: its build id; see `link`.
+            kind: its flag, which compilers know, too, and further ones of linkers.
+        """
         build_id = f"0x{identity}" if identity else "sha1"
-        kind = ["-shared", "-soname", output.name] if kind is None else kind
-        flags = [*_FLAGS, f"--build-id={build_id}", *kind]
+        what, *others = kind or ("-shared", "-soname", output.name)
+        flags = [*_FLAGS, f"--build-id={build_id}", *others]
         flags = [f"-Wl,{','.join(flags)}", "-nostdlib"] if self.driver else flags
         machine = [] if self.driver else ["-m", target.emulation]
-        return [*self.command, *machine, *flags, "-o", str(output), *map(str, objects)]
+        return [*self.command, what, *machine, *flags, "-o", str(output), *map(str, objects)]
 
 
 def find_linker(target: Target) -> Linker:

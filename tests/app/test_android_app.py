@@ -38,7 +38,7 @@ CLASS_VERSION = 52
 
 def compilers() -> list[list[str]]:
     """Commands of compilers for 64-bit ARM, those of each line of the table that there are."""
-    return [found for each in build._COMPILERS if (found := each())]
+    return [found for each in compiler._COMPILERS if (found := each())]
 
 
 pytestmark = needs(
