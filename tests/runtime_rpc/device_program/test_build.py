@@ -1,6 +1,7 @@
 """`odtc device build`: the program, and what it says on a command line."""
 
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.native.device.build import FOLDER
+from tests.runtime_rpc.own_server import tracking, wait_for_server, words_of
 
 MOST_BYTES = 160_000
+MOST_IDLE_KIB = 4096
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +90,20 @@ def test_a_tracker_that_does_not_answer_is_told_once(program: Path, tmp_path: Pa
     assert told.startswith("no tracker answers at tcp:1;")
     assert last == "standard input was closed"
     assert not (tmp_path / "sessions").exists()
+
+
+def test_it_takes_little_memory_while_it_waits(program: Path, tmp_path: Path) -> None:
+    with tracking() as port:
+        words = [*words_of(port, tmp_path / "sessions"), "--until-closed"]
+        at = words.index("--odtc")
+        command = [program, *words[:at], *words[at + 2 :]]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as server:
+            assert server.stdin
+            with server.stdin:
+                wait_for_server(port)
+                status = Path(f"/proc/{server.pid}/status").read_text()
+    (resident,) = re.findall(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+    assert int(resident) < MOST_IDLE_KIB
 
 
 def test_a_machine_without_a_compiler_says_what_to_install(
