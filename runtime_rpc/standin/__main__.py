@@ -1,6 +1,7 @@
 """`python -m odtc.runtime_rpc.standin build|serve`.
 
-`build` makes the phone's root folder and prints its path. `serve` starts the phone, prints its URL
+`build` makes the root folder of phones with TVM's runtime and prints its path: those of tests that
+tune, and those with OpenCL. `serve` starts a phone, prints its URL
 and stays until Ctrl-C or SIGTERM. Results go to stdout, progress to stderr.
 """
 
@@ -28,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m odtc.runtime_rpc.standin", description="An emulated phone."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("build", help="make its root folder and print the path")
+    commands.add_parser("build", help="make the root folder of one with TVM's runtime")
     serve = commands.add_parser("serve", help="run it and print its URL")
     serve.add_argument("--key", default="android", help="device key (default: %(default)s)")
     serve.add_argument("--port", type=int, default=0, help="the tracker's port (default: any)")

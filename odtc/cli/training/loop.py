@@ -23,13 +23,13 @@ class Done:
     """The progress of a run so far.
 
     Attributes:
-        emulated: its device is emulated, and its times are not results.
+        emulated: a device of it is emulated, and its times are not results.
         steps: number of steps that it took itself.
         seconds: wall time of all its steps.
         loss: of its last step.
     """
 
-    emulated: bool
+    emulated: bool = False
     steps: int = 0
     seconds: float = 0.0
     loss: float | None = None

@@ -1,5 +1,7 @@
 """A run that outlives its device: where that goes away, it goes on from the last checkpoint.
 
+It does so on that device, or on another one if that was asked for.
+
 A step gives the same bits each time, and the samples' order follows from seed and step, so that the
 run goes on as if nothing had been.
 """
@@ -7,6 +9,7 @@ run goes on as if nothing had been.
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -49,6 +52,7 @@ class RecoverableTrainer:
         identity: dict[str, str],
     ) -> None:
         self._artifact, self._running, self._identity = artifact, running, identity
+        self._elsewhere = list(running.elsewhere or ())
         self._checkpoints = checkpoints
         self._before = _identity(checkpoints.checkpoint)
         self._lost_at = -1
@@ -90,18 +94,29 @@ class RecoverableTrainer:
 
     def _come_back(self, lost: DeviceLostError, checkpoint: Path) -> None:
         self.trainer.session.close()
+        before = self._running
         deadline = time.monotonic() + SECONDS
         while True:
             try:
                 self.trainer = self._start()
                 if self._checkpoints.resume or _identity(checkpoint) != self._before:
                     _noted(self.trainer.load_checkpoint, checkpoint)
-                say(f"the device is back; going on from step {self.trainer.steps}")
+                found = "is back" if self._running is before else f"is {self._running.device} now"
+                say(f"the device {found}; going on from step {self.trainer.steps}")
                 return
             except DeviceError as error:
                 if time.monotonic() > deadline:
-                    raise error from lost
-                time.sleep(_AGAIN_SECONDS)
+                    if not self._elsewhere:
+                        raise error from lost
+                    self._go_elsewhere()
+                    deadline = time.monotonic() + SECONDS
+                else:
+                    time.sleep(_AGAIN_SECONDS)
+
+    def _go_elsewhere(self) -> None:
+        device = self._elsewhere.pop(0)
+        say(f"{self._running.device} does not come back; trying {device}")
+        self._running = replace(self._running, device=device)
 
     def _start(self) -> "Trainer":
         trainer = self._running.start(self._artifact)

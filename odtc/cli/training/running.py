@@ -1,6 +1,7 @@
 """Where and how a run takes its steps: on which device, with which memory, threads and files."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Running:
         offload_state: whether the optimizer's state is in such files.
         cores: that threads are bound to, as text.
         steps_per_call: that the device takes at once.
+        elsewhere: URLs of devices to go on with, one after the other, where one does not come back.
     """
 
     device: str | None
@@ -35,6 +37,7 @@ class Running:
     offload_state: bool
     cores: str | None
     steps_per_call: int
+    elsewhere: Sequence[str] | None = None
 
     def start(self, artifact: "Artifact") -> "Trainer":
         """A trainer there.
@@ -59,6 +62,13 @@ def add_running_options(parser: argparse.ArgumentParser) -> None:
         "--device",
         metavar="URL",
         help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
+    )
+    add(
+        "--elsewhere",
+        nargs="+",
+        metavar="URL",
+        help="devices to go on with, from the last checkpoint, where one was lost and is not back "
+        "within 120 s",
     )
     memory = parser.add_mutually_exclusive_group()
     memory.add_argument(

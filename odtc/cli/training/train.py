@@ -71,11 +71,16 @@ class _Asked:
         """Finds what is wrong with the options before any work is done.
 
         Raises:
-            UsageError: an option needs `--checkpoint` or `--export`, or files are the same.
+            UsageError: an option needs another one, or files are the same.
             OutputError: a file that is to be written cannot be.
         """
         self.keep.check()
         self.export.check()
+        if self.running.elsewhere and not (self.running.device and self.keep.checkpoint):
+            raise UsageError(
+                "--elsewhere goes on with the checkpoint of a run on a device",
+                hint="give --device and --checkpoint, too",
+            )
         outputs = (self.keep.checkpoint, *self.export.files)
         folder = self.export.export_peft
         inputs = (self.artifact, self.course.data, self.eval_data, self.keep.load_adapters)
@@ -153,10 +158,11 @@ def run(args: argparse.Namespace) -> int:
     steps = Steps(total, asked.running.steps_per_call, course.rates(total // manifest.accumulate))
     identity = run_identity(samples, course.seed, steps.schedule) if keep.checkpoint else {}
     run = _started(artifact, asked.running, keep, identity, total)
-    done = Done(emulated=bool(run.trainer.session.info()["emulated"]))
+    done = Done()
 
     def work(trainer: "Trainer") -> "Finished | StopRequest":
         """The whole run from the trainer's step on; the signal that ended it before."""
+        done.emulated |= bool(trainer.session.info()["emulated"])
         if not done.steps:
             rehearse_export(trainer, asked.export)
         feed = batches(samples, manifest.batch, course.seed, trainer.steps)
