@@ -111,3 +111,14 @@ def test_another_level_is_refused(session: Session, root: Path) -> None:
     with pytest.raises(DeviceError):
         session.measure(CAP_FREQUENCY, "lowest", str(root))
     assert limits(root) == BEFORE
+
+
+def test_a_server_takes_off_what_one_that_was_killed_has_left(tmp_path: Path) -> None:
+    root, left = plant(CORES, tmp_path / "root"), tmp_path / "sessions" / "odtc-session-gone"
+    left.mkdir(parents=True)
+    limit = root / _POLICIES / "policy0/scaling_max_freq"
+    (left / ".frequencies").write_text(f"{limit}\t1800000\n{root}/nothing\t1\nhalf a line")
+    limit.write_text("300000")
+    with serving(tmp_path / "sessions", server=SANITIZED):
+        assert limits(root) == BEFORE
+        assert not left.exists()

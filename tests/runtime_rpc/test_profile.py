@@ -21,7 +21,7 @@ from odtc.runtime_rpc.profile.build import operators_of, runs_of
 from odtc.runtime_rpc.profile.record import Move, Phase, Profile, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.profile.trace import trace_of, write_trace
 from odtc.runtime_rpc.sessions.local import LocalSession
-from tests.runtime_rpc.own_server import serving
+from tests.runtime_rpc.own_server import SERVERS, serving
 from tests.runtime_rpc.trace_format import faults
 from tests.runtime_rpc.trees import MALI, plant
 from tests.timed import ROUNDS, figures
@@ -42,9 +42,10 @@ def artifact(model: Path) -> odtc.Artifact:
     return odtc.compile(model, batch=BATCH, optimizer=odtc.SGD(momentum=0.9))
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("server") / "sessions") as running:
+@pytest.fixture(scope="module", params=SERVERS)
+def url(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server") / "sessions"
+    with serving(folder, server=request.param) as running:
         yield running
 
 
