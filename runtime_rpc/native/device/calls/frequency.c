@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "matching.h"
@@ -23,8 +22,8 @@ typedef struct {
 
 /* Reads a file, or the begin of it; negative, with errno, where it cannot be read. Nothing here waits: the
    server reads what a session has left. */
-static ssize_t read_text(const char *path, char *to, size_t room) {
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+static ssize_t read_text(const char *path, char *to, size_t room, int flags) {
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
   ssize_t got = file < 0 ? -1 : read(file, to, room - 1);
   int why = errno;
   if (file >= 0) close(file);
@@ -52,7 +51,7 @@ static int read_numbers(const char *policy, const char *name, long *numbers, int
   char text[MOST_TEXT], path[PATH];
   int count = 0;
   snprintf(path, sizeof path, "%s/%s", policy, name);
-  if (read_text(path, text, sizeof text) < 0) return 0;
+  if (read_text(path, text, sizeof text, 0) < 0) return 0;
   for (char *at = text, *end; count < most; at = end, ++count) {
     numbers[count] = strtol(at, &end, 10);
     if (end == at) break;
@@ -75,11 +74,12 @@ static int read_steps(const char *policy, long steps[MOST_STEPS]) {
 /* Writes down what a file holds, before it is changed for the first time. */
 static int keep(const char *path) {
   char before[40], line[PATH + sizeof before + 2], *kept = malloc(MOST_KEPT);
-  int failed = !kept || read_text(path, before, sizeof before) < 0;
+  int failed = !kept || read_text(path, before, sizeof before, 0) < 0;
   if (!failed) {
-    before[strcspn(before, "\n")] = '\0';
+    char *end = strchr(before, '\n');
+    if (end) *end = '\0';
     snprintf(line, sizeof line, "%s\t", path);
-    int is_kept = read_text(KEPT, kept, MOST_KEPT) > 0 && strstr(kept, line);
+    int is_kept = read_text(KEPT, kept, MOST_KEPT, 0) > 0 && strstr(kept, line);
     snprintf(line, sizeof line, "%s\t%s\n", path, before);
     failed = !is_kept && write_text(KEPT, line, O_CREAT | O_APPEND | O_NOFOLLOW);
   }
@@ -110,7 +110,7 @@ static void cap(void *with, const char *policy, int why) {
 
 void odtc_cap_frequencies(const char *root, int halves, odtc_text *why) {
   wish w = {.halves = halves, .why = why};
-  if (strpbrk(root, "\t\n") || strlen(root) > MOST_PATH / 2) {
+  if (strchr(root, '\t') || strchr(root, '\n') || strlen(root) > MOST_PATH / 2) {
     odtc_text_put(why, "no folder of /sys has such a name");
     return;
   }
@@ -121,10 +121,8 @@ void odtc_cap_frequencies(const char *root, int halves, odtc_text *why) {
 
 void odtc_uncap_frequencies(const char *folder) {
   char path[4600], *kept = malloc(MOST_KEPT);
-  struct stat about;
   snprintf(path, sizeof path, "%s/%s", folder, KEPT);
-  if (kept && !lstat(path, &about) && S_ISREG(about.st_mode) &&
-      read_text(path, kept, MOST_KEPT) > 0) {
+  if (kept && read_text(path, kept, MOST_KEPT, O_NOFOLLOW) > 0) {
     for (char *line = kept, *next; (next = strchr(line, '\n')); line = next + 1) {
       char *before = memchr(line, '\t', (size_t)(next - line));
       if (!before) continue;
