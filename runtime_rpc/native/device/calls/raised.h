@@ -5,11 +5,10 @@
 
 #include <stdint.h>
 
+/* tvm/ffi/c_api.h has them; parts are one message. Libraries that are loaded find them. */
 #pragma GCC visibility push(default)
-/* tvm/ffi/c_api.h has them; parts are one message. */
 void TVMFFIErrorSetRaisedFromCStr(const char *kind, const char *message);
 void TVMFFIErrorSetRaisedFromCStrParts(const char *kind, const char **parts, int32_t count);
-
 #pragma GCC visibility pop
 
 /* Copies what was said since the last call to `text`, which is empty if it was nothing. */
