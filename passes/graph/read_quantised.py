@@ -10,6 +10,7 @@ Constants whose elements need four bits are packed, two in a byte. They are know
 a table of bytes that are all below 16 is one of four bits, whatever its dtype in the file.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -63,17 +64,28 @@ class Chain:
 
     def _is_cut(self, axis: int) -> bool:
         before, parts, behind = self.apart[:axis], self.apart[axis : axis + 2], axis + 2
-        whole = int(np.prod(parts))
+        whole = math.prod(parts)
         joined = [*before, whole, *self.apart[behind:]]
         return len(parts) == 2 and joined == self.shape
+
+    @property
+    def row(self) -> int | None:
+        """The first dimension of the result that is within a row of the table.
+
+        0 where all rows are read; None where what is read of a row lies in no dimensions of its own.
+        """
+        if self.take is None:
+            return 0
+        each = math.prod(sizes_of(self.table)[1:])
+        places = range(1, len(self.shape))
+        return next((at for at in places if math.prod(self.shape[at:]) == each), None)
 
     @property
     def table_shape(self) -> list[int]:
         """The sizes of the table, where blocks have no dimension of their own."""
         if self.take is None:
             return self.shape
-        ids = len(sizes_of(self.take.args[1]))
-        return [sizes_of(self.table)[0], *self.shape[ids:]]
+        return [sizes_of(self.table)[0], *self.shape[self.row :]]
 
 
 def sizes_of(expression: relax.Expr) -> list[int]:
@@ -129,7 +141,8 @@ def chain_of(value: relax.Expr, bound: Bound) -> Chain | None:
     if not is_table(source):
         return None
     chain = Chain(source, take, apart, shape, scale, zero)
-    return chain if apart == shape or chain.axis is not None else None
+    is_known = apart == shape or chain.axis is not None
+    return chain if is_known and chain.row is not None else None
 
 
 def _leads_to_cast(value: relax.Expr, bound: Bound) -> bool:
@@ -193,12 +206,17 @@ class _Reading:
         if scale is None or zero is None:
             return None
         if chain.take is not None:
-            taken = relax.Call(chain.take.op, [codes, chain.take.args[1]], chain.take.attrs)
-            codes = self.builder.emit(taken)
+            codes = self._rows(chain, chain.take, codes)
         blocks = [1] * len(chain.shape)
         if chain.axis is not None:
             blocks[chain.axis] = chain.apart[chain.axis + 1]
         return dequantised(codes, zero, scale, stored=stored, shape=chain.shape, blocks=blocks)
+
+    def _rows(self, chain: Chain, take: relax.Call, codes: relax.Expr) -> relax.Expr:
+        """The rows of the table that are read, with the dimensions of the result."""
+        rows = self.builder.emit(relax.Call(take.op, [codes, take.args[1]], take.attrs))
+        sizes = [*chain.shape[: chain.row], *sizes_of(codes)[1:]]
+        return rows if sizes == sizes_of(rows) else self.builder.emit(relax.op.reshape(rows, sizes))
 
     def _codes(self, chain: Chain) -> tuple[relax.Expr, str]:
         """The table as it is stored, and how."""
