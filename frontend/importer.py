@@ -68,6 +68,11 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
     builder = relax.BlockBuilder()
     with builder.function(FORWARD, params):
         with builder.dataflow():
+            for spec, var in zip(specs, params, strict=True):
+                if spec.name in graph.parameters and spec.dtype == "float16":
+                    # It stays so in memory; who reads it widens it (`frontend/trained/narrow.py`).
+                    values[spec.name] = builder.emit(R.astype(var, "float32"))
+                    held[values[spec.name]] = tags[spec.name]
             for proto in graph.nodes:
                 inputs = [values[name] if name else None for name in proto.input]
                 results = _convert(builder, Node(graph, proto), inputs, wide)

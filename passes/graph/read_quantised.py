@@ -72,7 +72,7 @@ class Chain:
     def row(self) -> int | None:
         """The first dimension of the result that is within a row of the table.
 
-        0 where all rows are read; None where what is read of a row lies in no dimensions of its own.
+        0 where all rows are read; None where a row lies in no dimensions of its own.
         """
         if self.take is None:
             return 0

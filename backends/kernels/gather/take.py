@@ -20,6 +20,7 @@ from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common import parsed
+from odtc.backends.kernels.common.operand import stored
 from odtc.core.ir.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN, UNTOUCHED
 
 # Elements of a row that one thread sums, and from how many elements on there are several threads.
@@ -220,7 +221,8 @@ def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
 
 
 def _lower_take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    data, indices = call.args
+    # Of a table that is widened, the rows alone are.
+    data, indices = stored(builder, call.args[0]), call.args[1]
     if call.attrs.axis is None or str(call.attrs.mode) != "wrap" or not len(indices.ty.shape):
         return call.op.get_attr("FLegalize")(builder, call)
     outer, size, inner = _around(_shape(data), int(call.attrs.axis))
@@ -228,6 +230,8 @@ def _lower_take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     kernel = take_kernel(outer, size, inner, count, str(data.ty.dtype), str(indices.ty.dtype))
     operands = [(data, (outer, size, inner)), (indices, (count,))]
     taken = _apply(builder, "take", kernel, operands, (outer, count, inner))
+    if data.ty.dtype != call.ty.dtype:
+        taken = builder.emit(relax.op.astype(taken, call.ty.dtype))
     return relax.op.reshape(taken, _shape(call))
 
 

@@ -5,6 +5,7 @@ specialise -> join losses -> choose -> check -> normalise -> find the samples
 
 import dataclasses
 
+from odtc.backends.targets import CPU
 from odtc.driver.drafts.chosen import choose, wanted
 from odtc.driver.drafts.draft import Draft
 from odtc.driver.drafts.placing import Placing
@@ -17,6 +18,7 @@ from odtc.frontend.losses.objective import Aim, Objective, join_losses
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.operators.elements.dropout import set_dropout
+from odtc.frontend.trained.narrow import narrow_frozen
 from odtc.frontend.weights.finite import require_finite
 
 
@@ -87,6 +89,8 @@ def _normalised(sketch: Draft) -> Draft:
     require_trainable(sketch.graph, sketch.reports)
     normalize(sketch.graph)
     drop_unread_inputs(sketch.graph)
+    if sketch.source.target.kind == CPU:
+        narrow_frozen(sketch.graph, sketch.source.read.parameters, sketch.selection)
     return sketch
 
 

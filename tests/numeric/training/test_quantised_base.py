@@ -1,4 +1,4 @@
-"""Adapters over a quantised base follow PyTorch with the same weights, dequantised, step by step."""
+"""Adapters over a quantised base follow PyTorch with the same weights, dequantised."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
