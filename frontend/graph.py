@@ -55,6 +55,7 @@ class Graph:
         originals: for tensors that normalisation made, the one of the model that they stand for;
             empty where there is none.
         findings: what each float tensor of the file is, and why.
+        new_head: parameters of a head that was put on the model, and is untrained.
         untrainable: weights that no option trains, as they are no float tensors, each with what to
             do instead.
         folded_bytes: of constants that were computed from others.
@@ -79,6 +80,7 @@ class Graph:
     bound: dict[str, Any] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
+    new_head: tuple[str, ...] = ()
     aside: dict[str, str] = field(default_factory=dict)
     untrainable: list[str] = field(default_factory=list)
     folded_bytes: int = 0

@@ -9,6 +9,7 @@ import onnx
 from odtc.core.disk.files import atomic_write
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ModelError
+from odtc.core.onnx_model.new_head import write_new_head
 from odtc.core.onnx_model.weight_list import WeightList, read_weight_list, write_weight_list
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, TEXT, WHOLE, optional, whole_from
@@ -75,6 +76,7 @@ def replace_head(
         names = {tensor.name for tensor in changed.graph.initializer}
         kept = {other: name for other, name in ties.items() if name in names}
         write_weight_list(changed, replace(weights, ties=kept))
+    write_new_head(changed, (head.weight, head.bias))
     if freeze:
         head = replace(head, said=(*head.said, _frozen(changed)))
     check_model(changed, str(path))

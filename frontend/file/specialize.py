@@ -8,6 +8,7 @@ import onnx
 
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.ir.place import Place
+from odtc.core.onnx_model.new_head import read_new_head
 from odtc.core.onnx_model.weight_places import FLOATS, float_tensors
 from odtc.frontend.feeds import Axes, InputOptions, Shapes, feeds_of, hypotheses
 from odtc.frontend.file.bind_inputs import bind, check_batch_axes
@@ -150,6 +151,7 @@ def read_graph(
         outputs=[value.name for value in model.graph.output],
         opset=opset_of(model),
         findings=findings,
+        new_head=tuple(name for name in read_new_head(model) if name in kept),
     )
     for value in model.graph.output:
         if value.type.tensor_type.elem_type:

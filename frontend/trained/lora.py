@@ -2,13 +2,16 @@
 
     Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021
 
-A layer's result gets a second term through `rank` channels, `scale = alpha / rank`:
+A layer's result gets a second term through `rank` channels, `scale = alpha / rank`, or
+`alpha / sqrt(rank)` (Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with
+LoRA", 2023):
 
     MatMul, Gemm   y + scale * (x A) B                  A [in, rank], B [rank, out]
     Conv           y + Conv1x1(scale * Conv(x, A), B)   A [rank, in, *kernel], B [out, rank, 1, 1]
     Gather         y + (scale * A[ids]) B               A [words, rank], B [rank, width]
 
-The term is zero at first, as in the authors' own code: B is zero and A uniform within
+Where dropout is asked for, the x of the second term has it in a training step, but for embeddings,
+as in PEFT. The term is zero at first, as in the authors' own code: B is zero and A uniform within
 ±1 / sqrt(fan-in); of an embedding A is zero and B normal. What comes of it can be merged into the
 weights (`odtc/core/adapters.py`), so the trained model needs no other graph than the original.
 """
@@ -27,13 +30,16 @@ from odtc.core.options.arguments import plainly_made
 from odtc.core.options.checked_options import (
     check_options,
     count,
+    fraction,
     natural,
     positive,
     read_options,
+    switch,
     text,
 )
 from odtc.core.options.option_text import LORA_FORM, parse_options
 from odtc.frontend.graph import Graph
+from odtc.frontend.trained.all_linear import ALL_LINEAR, all_linear
 from odtc.frontend.trained.layers import Layer, layers_of
 from odtc.frontend.trained.lora_forms import FORMS, AdapterForm, adapted_nodes, refusal
 from odtc.frontend.trained.quantised_layers import quantised_layers
@@ -54,9 +60,14 @@ class LoRA:
     Args:
         rank: channels of an adapter, at least 1.
         alpha: the adapters' terms are scaled by alpha / rank; above 0.
-        targets: globs over the ONNX names of weights, separated by `|`; `*`, all, leaves out a
-            weight that an embedding and the head share, as PEFT's `all-linear` does.
+        targets: globs over the ONNX names of weights, separated by `|`. `*`, all, leaves out a
+            weight that an embedding and the head share, and weights that are trained themselves;
+            `all-linear` is those of them that PEFT's `all-linear` has: matrices of products, but
+            for that of the head.
         seed: of the first values of the adapters.
+        rslora: whether the terms are scaled by alpha / sqrt(rank) (rank-stabilised LoRA).
+        dropout: share of the elements of an adapter's input that a training step drops, below 1;
+            an embedding's has none.
 
     Raises:
         UsageError: a value is outside its range.
@@ -66,9 +77,16 @@ class LoRA:
     alpha: float = positive(16.0)
     targets: str = text(_ALL)
     seed: int = natural(0)
+    rslora: bool = switch(False)
+    dropout: float = fraction(0.0)
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    @property
+    def scale(self) -> float:
+        """Factor of the adapters' terms."""
+        return self.alpha / (math.sqrt(self.rank) if self.rslora else self.rank)
 
     @property
     def globs(self) -> list[str]:
@@ -107,9 +125,12 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
             weight is selected too.
         UnsupportedError: a target is the weight of an operator that is not adapted.
     """
-    layers = _targets(graph, lora)
-    if lora.targets == _ALL:
+    layers = matching = _targets(graph, lora)
+    if lora.targets in (_ALL, ALL_LINEAR):
         layers = _without_tied(graph, layers)
+        layers = [layer for layer in layers if layer.weight not in selection.trained]
+    if lora.targets == ALL_LINEAR:
+        layers = all_linear(graph, layers, {layer.position for layer in matching})
     for layer in layers:
         _check(graph, layer, lora.rank, selection)
     _check_shared(layers)
@@ -136,6 +157,8 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
 
 def _targets(graph: Graph, lora: LoRA) -> list[Layer]:
     layers = sorted((*layers_of(graph), *quantised_layers(graph)), key=lambda each: each.position)
+    if lora.targets == ALL_LINEAR:
+        return layers
     for glob in lora.globs:
         if not any(fnmatchcase(layer.weight, glob) for layer in layers):
             raise UsageError(
@@ -220,7 +243,8 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
         first, second = np.zeros(down_shape), rng.standard_normal(up_shape)
     graph.parameters[down] = first.astype(np.float32)
     graph.parameters[up] = second.astype(np.float32)
-    return Adapter(layer.weight, down, up, lora.alpha / lora.rank, transposed)
+    dropout = 0.0 if form.zero_first else lora.dropout
+    return Adapter(layer.weight, down, up, lora.scale, transposed, dropout)
 
 
 def _weight(graph: Graph, layer: Layer) -> np.ndarray:

@@ -98,9 +98,13 @@ def adapted_nodes(graph: Graph, layer: Layer, adapter: Adapter) -> Iterator[onnx
     # A Gemm's alpha scales its product, and so the adapter's.
     factor = graph.add_constant("scale", np.float32(adapter.scale * attrs.get("alpha", 1.0)))  # type: ignore[operator]
     is_gather, is_conv = layer.op_type == "Gather", layer.op_type == "Conv"
-    data = [adapter.down, node.input[1]] if is_gather else [node.input[0], adapter.down]
+    source = f"{result}::dropped" if adapter.dropout else node.input[0]
+    data = [adapter.down, node.input[1]] if is_gather else [source, adapter.down]
     node.output[0] = f"{result}::base"
     yield node
+    if adapter.dropout:
+        ratio = graph.add_constant("ratio", np.float32(adapter.dropout))
+        yield emit("Dropout", [node.input[0], ratio], "dropped")
     yield emit(apply_down, data, "lora_A", **(attrs if is_conv else {}))
     yield emit("Mul", [f"{result}::lora_A", factor], "scaled")
     yield emit(apply_up, [f"{result}::scaled", adapter.up], "lora_B")

@@ -30,8 +30,9 @@ class Adapter:
         weight: ONNX initializer that it is for; one of integers is no argument of the step.
         down: name of A, which leads down to the rank.
         up: name of B, which leads up again.
-        scale: factor of their product: alpha / rank.
+        scale: factor of their product: alpha / rank, or alpha / sqrt(rank).
         transposed: whether a matrix is stored `[out, in]`.
+        dropout: share of its input's elements that a training step drops.
     """
 
     weight: str
@@ -39,6 +40,7 @@ class Adapter:
     up: str
     scale: float
     transposed: bool = False
+    dropout: float = 0.0
 
     def merged(self, weights: Mapping[str, np.ndarray]) -> np.ndarray:
         """The weight with its adapter, of the weight's shape; float32.

@@ -69,7 +69,7 @@ def config_of(
         "inference_mode": True,
         "init_lora_weights": True,
         "lora_alpha": first.scale * rank,
-        "lora_dropout": 0.0,
+        "lora_dropout": max(each.dropout for each in adapters),
         "modules_to_save": sorted(saved) or None,
         "peft_type": "LORA",
         "r": rank,

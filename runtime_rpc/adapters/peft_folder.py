@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,9 @@ def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, n
     """
     folder, items = Path(path), adapter_arguments(manifest)
     shapes = {item.spec.name: item.spec.shape for item in items}
-    check_config(read_config(folder), manifest.adapters, shapes, str(folder))
+    config = read_config(folder)
+    check_config(config, manifest.adapters, shapes, str(folder))
+    _tell_dropout(config, manifest, path)
     if not (folder / TENSORS).is_file() and (folder / _PICKLED).is_file():
         raise ArtifactError(
             f"the folder has {_PICKLED}, which holds code, and no {TENSORS}",
@@ -95,6 +98,18 @@ def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, n
             "which the step trains beside them: those stay as they are"
         )
     return found
+
+
+def _tell_dropout(
+    config: Mapping[str, Any], manifest: Manifest, path: str | os.PathLike[str]
+) -> None:
+    """Warns where the step goes on with another dropout than the folder's adapters had."""
+    here, there = max(each.dropout for each in manifest.adapters), config.get("lora_dropout", 0.0)
+    if here != there:
+        warn_caller(
+            f"{path}: the folder's adapters were trained with a dropout of {there}, the step has "
+            f"{here:g}"
+        )
 
 
 def _saved_whole(

@@ -14,6 +14,7 @@ from odtc.core.disk.files import atomic_write
 from odtc.core.errors import OutputError
 from odtc.core.finite import check_finite
 from odtc.core.onnx_model.inference_form import to_inference
+from odtc.core.onnx_model.new_head import write_new_head
 from odtc.core.onnx_model.weights import fill_weights
 from odtc.runtime_rpc.export.check import Evaluate, ExportCheck, check_file
 
@@ -91,6 +92,8 @@ def write_model(
     )
     model = onnx.load(bundle.model, load_external_data=False)
     fill_weights(model, dict(weights))
+    # It is trained now.
+    write_new_head(model, ())
     changes = () if training else to_inference(model)
     check = _UNCHECKED
     with atomic_write(path) as temporary:

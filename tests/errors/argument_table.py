@@ -153,6 +153,8 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "alpha": EPS,
         "targets": NOT_TEXT,
         "seed": (*NOT_OPTION_COUNT[:-2], -1),
+        "rslora": NOT_SWITCH,
+        "dropout": (*NOT_NUMBER, -0.5, 1.0, np.inf),
     },
     "Update": {
         "optimizer": (None, 5, "", True, torch.optim.SGD, {}),

@@ -6,6 +6,7 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import UsageError
 from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.graph import Graph
+from odtc.frontend.trained.choices import read_choice
 from odtc.frontend.trained.lora import adapt, parse_lora
 from odtc.frontend.trained.selection import Selection, select
 
@@ -35,5 +36,19 @@ def choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter
             where="params",
             hint="give what to train, such as 'fc*'; leave it out to train all",
         )
+    if lora and options.params is None:
+        train = _new_head(graph, frozen)
     selection = select(graph, train, frozen, options.freeze_batch_norm)
     return adapt(graph, lora, selection) if lora else (selection, ())
+
+
+def _new_head(graph: Graph, frozen: Sequence[str]) -> list[str]:
+    """The parameters of a head that is new, but for those that are to be frozen; a note says so."""
+    still = {name for text in frozen for name in read_choice(text).parts(graph)}
+    names = [name for name in graph.new_head if name not in still]
+    if names:
+        graph.notes.append(
+            f"LoRA: {' and '.join(names)} train beside the adapters, as the head is new; --freeze "
+            "leaves it as it is"
+        )
+    return names

@@ -86,7 +86,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "all frozen": compile_digits("--train", "fc*", "--freeze", "*"),
     "frozen matches nothing": compile_digits("--freeze", "layer9*"),
     "adapters malformed": compile_digits("--lora", "rank:8"),
-    "adapters' option unknown": compile_digits("--lora", "dropout=0.1"),
+    "adapters' option unknown": compile_digits("--lora", "dora=true"),
     "adapters' option no number": compile_digits("--lora", "rank=8.5"),
     "adapters of rank 0": compile_digits("--lora", "rank=0"),
     "adapters' alpha not finite": compile_digits("--lora", "alpha=inf"),
