@@ -55,6 +55,11 @@ def is_alone(schedule: s_tir.Schedule) -> bool:
     return len(schedule.get_child_blocks(schedule.get_sblock("root"))) == 1
 
 
+def has_dimensions(schedule: s_tir.Schedule) -> bool:
+    """Whether each tensor of the kernel has."""
+    return all(len(each.shape) > 0 for each in schedule.mod["main"].params)
+
+
 def length_inlined(schedule: s_tir.Schedule, block: SBlockRV, reader: SBlockRV) -> int:
     """Counts the operations of a reader once a block is inlined at each read of it."""
     inner, outer = (schedule.get(each).body.value for each in (block, reader))
@@ -112,11 +117,12 @@ def vectorize(schedule: s_tir.Schedule, loop: LoopRV, lanes: int) -> None:
     """Splits a loop into one of full vectors, and one of the rest.
 
     A short loop of single elements would be unrolled, and the one around it vectorised, by gathers.
-    TVM cannot cut loops in two blocks of a kernel: there such a loop is left to LLVM.
+    TVM can cut no loop of a kernel of several blocks, or of one that reads a number without
+    dimensions: such a loop is left to LLVM.
     """
     size = extent(schedule, loop)
     rest = size % lanes
-    if size < lanes or (rest and not is_alone(schedule)):
+    if size < lanes or (rest and not (is_alone(schedule) and has_dimensions(schedule))):
         return
     full = schedule.loop_partition(loop, [size - rest, None])[0] if rest else loop
     _, vector = schedule.split(full, [None, lanes])

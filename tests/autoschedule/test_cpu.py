@@ -97,6 +97,14 @@ def test_what_is_left_of_a_row_is_a_loop_of_its_own() -> None:
     assert "range(48, 49)" in text
 
 
+def test_a_number_without_dimensions_leaves_a_row_whole() -> None:
+    """As the share of a label in a mean of 37: TVM cannot cut such a loop."""
+    x, share = te.placeholder((37,), name="x"), te.placeholder((), name="share")
+    y = te.compute(x.shape, lambda i: x[i] * share())
+    text = loops_of(schedule_kernel(te.create_prim_func([x, share, y]), 16))
+    assert "range(T.int64(37))" in text or "range(37)" in text
+
+
 def test_a_boolean_that_is_handed_on_within_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a chain is too long to be inlined: TVM cannot build that step as a vector."""
     monkeypatch.setattr(cpu, "LONGEST_INLINED", 0)
