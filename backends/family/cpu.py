@@ -11,6 +11,7 @@ from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
 from odtc.backends.kernels.convolution.loops import CONVOLUTION_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.gather.take import take_rules
+from odtc.backends.kernels.gather.take_add import take_add
 from odtc.backends.kernels.gather.take_update import take_update
 from odtc.backends.kernels.pool.avg_pool2d import avg_pool2d_rules
 from odtc.backends.kernels.pool.max_pool2d import max_pool2d_rules
@@ -19,6 +20,7 @@ from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
+from odtc.passes.graph.add_rows import AddRows
 from odtc.passes.graph.read_quantised import ReadQuantised
 from odtc.passes.graph.update_rows import UpdateRows
 from odtc.passes.kernel.compact_allocations import CompactAllocations
@@ -35,7 +37,7 @@ def cpu_family(target: Target, has_half: bool) -> Family:
     """The family of a CPU; the arguments are those of `family_of`."""
     machine, slots = machine_of(target.vector_bits, has_half=has_half), target.threads or 1
     return Family(
-        (UpdateRows(take_update), ReadQuantised()),
+        (UpdateRows(take_update), AddRows(take_add), ReadQuantised()),
         grouped_rules(convolution_rules(), machine)
         | max_pool2d_rules(machine.lanes)
         | avg_pool2d_rules(machine.lanes)

@@ -202,6 +202,7 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
 
 GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {
     "matmul": _matmul,
+    "matmul-onto": _matmul,
     "convolution": _forward,
     "data-gradient": _data_gradient,
     "weight-gradient": _weight_gradient,

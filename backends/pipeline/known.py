@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from odtc.backends.kernels.product.matmul import matmul
+from odtc.backends.kernels.product.matmul import matmul, matmul_onto
 from odtc.backends.legalize import Legalize
 from odtc.backends.objects.outlines import RecallKernels
 from odtc.backends.pipeline.options import PipelineOptions
 from odtc.backends.write_products import WriteProducts
 from odtc.dialect.images.batch_norm import normalised
+from odtc.passes.chunks.chunk_logits import ChunkLogits
 from odtc.passes.contract import Pass
 from odtc.passes.graph.absorb_activation import AbsorbActivation
 from odtc.passes.graph.absorb_transpose import AbsorbTranspose
@@ -44,6 +45,7 @@ def known_passes(of: PipelineOptions) -> Known:
 def _of_any(of: PipelineOptions) -> Iterator[Pass]:
     """The passes of any module."""
     family = of.family
+    yield ChunkLogits(product=matmul_onto, writes_over=family.writes_over)
     yield AbsorbTranspose(matmul)
     yield Legalize(family.rules, _LOOKED_THROUGH, stay=False)
     yield FuseNamed(of.train_step, family.most_fused, family.grown)

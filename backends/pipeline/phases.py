@@ -97,7 +97,9 @@ REWRITE = (
 )
 
 FUSE = (
+    Row("chunk-logits"),
     Row("update-rows", brought),
+    Row("add-rows", brought),
     Row("spell-out-attention", brought),
     Row("join-reshapes"),
     # Products take it in as they do transposes.

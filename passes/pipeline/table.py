@@ -7,9 +7,11 @@ from functools import cache
 import tvm
 from tvm import relax, s_tir, tirx
 
+from odtc.passes.chunks.chunk_logits import ChunkLogits
 from odtc.passes.contract import Pass, TvmPass
 from odtc.passes.graph.absorb_activation import AbsorbActivation
 from odtc.passes.graph.absorb_transpose import AbsorbTranspose
+from odtc.passes.graph.add_rows import AddRows
 from odtc.passes.graph.fold_constants import FoldConstants
 from odtc.passes.graph.half_storage import HalfStorage
 from odtc.passes.graph.immediate_update import ImmediateUpdate
@@ -50,9 +52,9 @@ def by_name(*kinds: type[Pass]) -> Mapping[str, type[Pass]]:
 
 
 PASSES = by_name(
-    *(AbsorbActivation, AbsorbTranspose, FoldConstants, HalfStorage, ImmediateUpdate),
-    *(JoinReshapes, NameTensors, ReadCopies, ReadNormalised, ReadQuantised, RecomputeFrozen),
-    *(ReturnLoss, SliceSplits, SpellOutAttention, UpdateRows),
+    *(AbsorbActivation, AbsorbTranspose, AddRows, ChunkLogits, FoldConstants, HalfStorage),
+    *(ImmediateUpdate, JoinReshapes, NameTensors, ReadCopies, ReadNormalised, ReadQuantised),
+    *(RecomputeFrozen, ReturnLoss, SliceSplits, SpellOutAttention, UpdateRows),
     *(ByKernel, BindLoops, CheckLaunches, CompactAllocations, FuseNamed, GatherMarks),
     *(GroupUpdates, HalfInMemory, KeepNan, NarrowIndices, NoteNeeds),
     *(SelectLayouts,),

@@ -8,12 +8,14 @@ multiply that.
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from tvm import ir, tirx
 
 from odtc.backends.kernels.common.places import load, unflatten
 from odtc.backends.kernels.product.deep import is_deep
 from odtc.backends.kernels.product.fused import Product
+from odtc.backends.kernels.product.once import product_once
 from odtc.backends.kernels.product.packed import LeftOperand, is_worth_packing, packed_product
 from odtc.backends.kernels.product.panel import WAYS, ProductSizes, collides, panel_product
 from odtc.backends.kernels.product.panels import Panels, Read, Results
@@ -23,7 +25,7 @@ from odtc.backends.kernels.product.thin import is_thin, thin_product
 from odtc.backends.kernels.product.tile import Machine
 
 
-def _matmul(product: Product, machine: Machine) -> None:
+def _matmul(product: Product, machine: Machine, *, once: bool = False) -> None:
     trans_left, trans_right = map(bool, product.numbers)
     a, b = product.operands
     *batch, rows, depth = _shape(a, trans_left)
@@ -66,7 +68,7 @@ def _matmul(product: Product, machine: Machine) -> None:
             sizes,
             left,
             Panels(right, not trans_right, columns),
-            Results(store, ahead),
+            Results(store, ahead, once=once),
             machine,
             left_lies=not trans_left,
         )
@@ -84,16 +86,13 @@ def matrix_product(
     """Emits a product of packed operands, or of such that are read where they lie."""
     dtype = machine.dtype(sizes.depth, sizes.rows, sizes.columns)
     if dtype == "float16" or (sizes.batch == 1 and is_worth_packing(sizes)):
-        packed_product(
-            sizes,
-            LeftOperand(
-                left, left_lies, left_lies and collides(sizes.depth), shared=sizes.batch == 1
-            ),
-            right,
-            results,
-            machine,
-            dtype,
+        rows = LeftOperand(
+            left, left_lies, left_lies and collides(sizes.depth), shared=sizes.batch == 1
         )
+        if results.once and dtype == "float32":
+            product_once(sizes, rows, right, results, machine)
+        else:
+            packed_product(sizes, rows, right, results, machine, dtype)
         return
     if is_thin(sizes, right, machine):
         thin_product(sizes, left, right, results, machine)
@@ -140,7 +139,10 @@ def _runs_along_rows(trans_left: bool, trans_right: bool, rows: int, columns: in
     return trans_right and (trans_left or is_short)
 
 
-MATMUL_LOOPS: dict[str, Callable[[Product, Machine], None]] = {"matmul": _matmul}
+MATMUL_LOOPS: dict[str, Callable[[Product, Machine], None]] = {
+    "matmul": _matmul,
+    "matmul-onto": partial(_matmul, once=True),
+}
 
 
 def _shape(buffer: tirx.Buffer, transposed: bool) -> list[int]:

@@ -70,6 +70,8 @@ def packed_product(
     results: Results,
     machine: Machine,
     dtype: str,
+    *,
+    once: Tile | None = None,
 ) -> None:
     """Emits a product.
 
@@ -80,23 +82,30 @@ def packed_product(
         results: of the product.
         machine: the CPU.
         dtype: what is multiplied.
+        once: a tile that rows and columns are multiples of, or one that has all columns, where no
+            result may be stored twice.
     """
     columns = Columns(sizes.batch if left.shared else 1, sizes.columns)
     matrices = 1 if left.shared else sizes.batch
-    tile = machine.tile(sizes.rows, columns.total, dtype)
+    tile = once or machine.tile(sizes.rows, columns.total, dtype)
     is_copied = dtype == "float16" or _is_copied(left, tile, machine)
-    if matrices == 1 and is_deep(sizes.depth, tile, machine):
+    if not once and matrices == 1 and is_deep(sizes.depth, tile, machine):
         n = index(0)
         rows = Rows(sizes.rows, sizes.depth, lambda m, k: left.read(n, m, k), left.lies, is_copied)
         deep_product(rows, columns, right, results, tile, machine)
         return
-    groups, panels = groups_of(sizes.depth, matrices, columns.total, tile, machine)
+    cut = _exactly if once else _as_it_is
+    groups, panels = cut(
+        *groups_of(sizes.depth, matrices, columns.total, tile, machine),
+        -(-columns.total // tile.columns),
+    )
     copies_all = is_copied and left.shared
     bands, in_band = 1, -(-sizes.rows // tile.rows)
     if copies_all:
         row_bytes = sizes.depth * size_of(dtype)
-        bands, in_band = evenly(sizes.rows, tile.rows, _MOST_COPIED // row_bytes)
+        bands, in_band = cut(*evenly(sizes.rows, tile.rows, _MOST_COPIED // row_bytes), in_band)
     in_split, splits = split_rows(in_band * tile.rows, tile.rows, matrices * groups, machine.tasks)
+    splits, in_split = cut(splits, in_split, in_band)
     with T.serial(bands) if bands > 1 else nullcontext(index(0)) as band:
 
         def first_row(t: ir.Expr) -> ir.Expr:
@@ -150,6 +159,19 @@ def packed_product(
                         lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
                     )
                     store_tile(tile, columns, scratch, (n, m, at), results)
+
+
+def _as_it_is(parts: int, each: int, total: int) -> tuple[int, int]:
+    """Parts, and how many tiles each has: the last ones may be done twice."""
+    del total
+    return parts, each
+
+
+def _exactly(parts: int, each: int, total: int) -> tuple[int, int]:
+    """Parts of as many tiles each that are `total` together, at most as many as were wanted."""
+    del parts
+    each = next(n for n in range(min(each, total), 0, -1) if total % n == 0)
+    return total // each, each
 
 
 def _is_copied(left: LeftOperand, tile: Tile, machine: Machine) -> bool:

@@ -43,11 +43,13 @@ class Results:
         store: `(n, m, p, value)`, takes an element.
         ahead: `(n, m, p)`, prefetches what the store of an element touches.
         by_columns: whether the neighbours of a result in memory are those in its column.
+        once: whether none is to be stored twice, as the result may lie over what it is added to.
     """
 
     store: Read
     ahead: Read
     by_columns: bool = False
+    once: bool = False
 
 
 def pack(

@@ -1,0 +1,1 @@
+"""Parts of a step that run some rows at a time."""
