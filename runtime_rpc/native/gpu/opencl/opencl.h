@@ -13,6 +13,7 @@ struct odtc_gpu {
   odtc_gpu_about about;
   char cache[1024]; /* a folder; empty where there is none */
   int is_timed;
+  int64_t queued, lasted, lasted_before; /* when the first list was queued since the last wait; how long waits took since */
   size_t kernel_count;
   struct odtc_opencl_kernel {
     char name[256];

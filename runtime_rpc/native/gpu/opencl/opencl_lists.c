@@ -1,7 +1,9 @@
 /* Launches, each a kernel of the driver's that has its arguments: a run only queues them. */
+#define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
+#include "clock.h"
 #include "opencl.h"
 
 typedef struct {
@@ -89,6 +91,7 @@ void odtc_opencl_free_list(odtc_gpu *gpu, odtc_gpu_list *list) {
 odtc_code odtc_opencl_run(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem) {
   const odtc_cl *cl = gpu->cl;
   forget(gpu, list);
+  if (!gpu->queued) gpu->queued = odtc_now();
   if (gpu->is_timed && !(list->timed = calloc(list->count + 1, sizeof *list->timed)))
     return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for the times of %zu launches", list->count);
   for (size_t n = 0; n < list->count; ++n) {
@@ -103,13 +106,30 @@ odtc_code odtc_opencl_run(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *prob
   return code ? odtc_opencl_fail(problem, code, "the queue") : ODTC_OK;
 }
 
+/* Some drivers wait in a loop that keeps a core busy. Steps take about the same time each: the thread sleeps for most of
+   it. After one that was faster it sleeps for less each time, until the device is waited for again. */
+static void sleep_first(const odtc_gpu *gpu) {
+  enum { LEAST = 200 * 1000 }; /* ns: less is not worth it */
+  int64_t shortest = gpu->lasted < gpu->lasted_before ? gpu->lasted : gpu->lasted_before;
+  int64_t left = gpu->queued + shortest / 8 * 7 - odtc_now();
+  if (!gpu->queued || left < LEAST) return;
+  struct timespec rest = {left / 1000000000, left % 1000000000};
+  nanosleep(&rest, NULL);
+}
+
 odtc_code odtc_opencl_wait(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem) {
   cl_event last = !list || !list->count ? NULL : list->timed ? list->timed[list->count - 1] : list->last;
   if (list && !last) return ODTC_OK;
+  if (!list) sleep_first(gpu);
   cl_int code = list ? gpu->cl->clWaitForEvents(1, &last) : gpu->cl->clFinish(gpu->queue);
   if (list && list->last) {
     gpu->cl->clReleaseEvent(list->last);
     list->last = NULL;
+  }
+  if (!list && gpu->queued) {
+    gpu->lasted_before = gpu->lasted;
+    gpu->lasted = odtc_now() - gpu->queued;
+    gpu->queued = 0;
   }
   return code ? odtc_opencl_fail(problem, code, "waiting for the device") : ODTC_OK;
 }
