@@ -1,8 +1,10 @@
-#define _GNU_SOURCE
 #include "device_module.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Before each kernel's source, with its name behind it. */
+static const char MARK[] = "// Function: ";
 
 /* What is left of some bytes. A reader that has failed stays at the end of them. */
 typedef struct {
@@ -131,20 +133,25 @@ static odtc_code read_kernels(reader *r, room *memory, odtc_device_module *modul
   return r->failed ? damaged(problem) : ODTC_OK;
 }
 
+/* The next mark of a kernel's source; the end of all of it if there is none. */
+static const char *next_mark(const char *at, const char *end) {
+  for (; (size_t)(end - at) >= sizeof MARK - 1; ++at)
+    if (*at == *MARK && !memcmp(at, MARK, sizeof MARK - 1)) return at;
+  return end;
+}
+
 static odtc_code read_source(reader *r, odtc_device_module *module, odtc_problem *problem) {
-  static const char MARK[] = "// Function: ";
   string source = text(r);
   const char *at = source.at, *end = source.at + source.bytes;
-  while (!r->failed && (at = memmem(at, (size_t)(end - at), MARK, sizeof MARK - 1))) {
+  for (const char *next; !r->failed && (at = next_mark(at, end)) != end; at = next) {
     const char *name = at + sizeof MARK - 1, *line = memchr(name, '\n', (size_t)(end - name));
     if (!line) break;
-    const char *next = memmem(line, (size_t)(end - line), MARK, sizeof MARK - 1);
+    next = next_mark(line, end);
     for (size_t n = 0; n < module->count; ++n)
       if (is((string){name, (size_t)(line - name)}, module->kernels[n].name)) {
         module->kernels[n].code = line + 1;
-        module->kernels[n].code_bytes = (size_t)((next ? next : end) - line - 1);
+        module->kernels[n].code_bytes = (size_t)(next - line - 1);
       }
-    at = line;
   }
   return r->failed ? damaged(problem) : ODTC_OK;
 }
