@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from odtc.frontend.trained.lora import LoRA
     from odtc.heads import replace_head
     from odtc.runtime_rpc.connect import connect
+    from odtc.runtime_rpc.loop.callback import Callback
+    from odtc.runtime_rpc.loop.history import History
+    from odtc.runtime_rpc.loop.keeping import BestCheckpoint, Checkpoint
+    from odtc.runtime_rpc.loop.logs import JsonLines, TensorBoard
+    from odtc.runtime_rpc.loop.stopping import EarlyStopping, TimeLimit
     from odtc.runtime_rpc.trainer import Trainer
 
 __version__ = VERSION
@@ -47,10 +52,16 @@ __all__ = [
     "AdamW",
     "Artifact",
     "BCEWithLogits",
+    "BestCheckpoint",
+    "Callback",
+    "Checkpoint",
     "CrossEntropy",
+    "EarlyStopping",
     "Group",
+    "History",
     "Huber",
     "InModel",
+    "JsonLines",
     "KLDiv",
     "Lion",
     "LoRA",
@@ -59,7 +70,9 @@ __all__ = [
     "OdtcError",
     "RMSProp",
     "SmoothL1",
+    "TensorBoard",
     "TensorSpec",
+    "TimeLimit",
     "Trainer",
     "Update",
     "compile",
@@ -89,6 +102,14 @@ _HOME = {
     "Lion": ("odtc.frontend.optimizers.sgd", "Lion"),
     "LossScale": ("odtc.frontend.optimizers.update", "LossScale"),
     "LoRA": ("odtc.frontend.trained.lora", "LoRA"),
+    "Callback": ("odtc.runtime_rpc.loop.callback", "Callback"),
+    "EarlyStopping": ("odtc.runtime_rpc.loop.stopping", "EarlyStopping"),
+    "TimeLimit": ("odtc.runtime_rpc.loop.stopping", "TimeLimit"),
+    "Checkpoint": ("odtc.runtime_rpc.loop.keeping", "Checkpoint"),
+    "BestCheckpoint": ("odtc.runtime_rpc.loop.keeping", "BestCheckpoint"),
+    "JsonLines": ("odtc.runtime_rpc.loop.logs", "JsonLines"),
+    "TensorBoard": ("odtc.runtime_rpc.loop.logs", "TensorBoard"),
+    "History": ("odtc.runtime_rpc.loop.history", "History"),
     "OdtcError": ("odtc.core.errors", "OdtcError"),
     "RMSProp": ("odtc.frontend.optimizers.scaled", "RMSProp"),
     "TensorSpec": ("odtc.core.specs", "TensorSpec"),

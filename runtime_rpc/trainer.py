@@ -47,6 +47,7 @@ from odtc.runtime_rpc.feed.feeding import Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.loop.fitter import Fitter
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
@@ -67,7 +68,7 @@ _OUTPUT = TEXT.with_hint(
 )
 
 
-class Trainer(DeviceState):
+class Trainer(Fitter, DeviceState):
     """A training step at work on one device.
 
     The threads of a process may use it, one at a time: a call waits for that of another thread. A
@@ -79,6 +80,7 @@ class Trainer(DeviceState):
         target: what the step is compiled for.
         run: what makes the run the one that it is, beside the compiled step, such as its data and
             seed: texts by name. Checkpoints keep it, for `odtc train` to compare.
+        progress: of a run of `fit`, its history too, as text; checkpoints keep it.
     """
 
     @takes(

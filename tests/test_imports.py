@@ -15,6 +15,8 @@ MOST_IMPORTERS = 40
 MOST_FILES = 15
 # Modules that more may import: types and functions that a layer is written in.
 VOCABULARY = {
+    "odtc.cli.console",
+    "odtc.core.artifact.manifest",
     "odtc.core.errors",
     "odtc.core.specs",
     "odtc.core.disk.files",

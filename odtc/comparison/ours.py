@@ -25,17 +25,17 @@ def write_data(case: Case, folder: Path) -> None:
     Raises:
         OdtcError: odtc cannot train the model, or the data does not fit it.
     """
-    from odtc.cli.training.samples import batches, draw_arguments, samples_of, steps_per_epoch
     from odtc.core.process.progress import silent
     from odtc.driver.preparation import prepare
+    from odtc.runtime_rpc.data.drawn import draw_arguments
+    from odtc.runtime_rpc.data.samples import samples_of
+    from odtc.runtime_rpc.data.source import Stream
 
     arguments = prepare(case.model, _target(case), _options(case), silent).training.arguments
     inputs, labels = (of_role(arguments, role) for role in (Role.INPUT, Role.LABEL))
     if case.data:
-        path = Path(case.data)
-        samples = samples_of(path, inputs, labels)
-        steps_per_epoch(samples, case.batch, path)
-        write_batch(*next(batches(samples, case.batch, seed=0, start=0)), folder)
+        samples = samples_of(Path(case.data), inputs, labels)
+        write_batch(*next(Stream(samples, case.batch, seed=0).batches(0)), folder)
     else:
         write_batch(*draw_arguments(inputs, labels), folder)
 

@@ -20,7 +20,6 @@ from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Tuning, TuningLimits, TuningState
 from odtc.backends.cpus import CPU
 from odtc.backends.targets import Target
-from odtc.cli.training.samples import drawn
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.process.progress import Progress, silent
 from odtc.driver.compilation import compile_step
@@ -29,6 +28,7 @@ from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.driver.training import Step
 from odtc.runtime_rpc.connect import connect
+from odtc.runtime_rpc.data.drawn import drawn
 from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.sessions.session import Session

@@ -35,6 +35,8 @@ from odtc.runtime_rpc.state.same_run import step_identity
 _FORMAT, _WITHOUT_HASHES = "odtc-checkpoint-3", "odtc-checkpoint-2"
 _OLD_KEYS = {"format", "model_sha256", "step", "optimizer", "accumulate", "micro_batches"}
 _RUN = "run"
+# Beside what makes a run the one that it is: how far it has come. See `odtc.runtime_rpc.loop`.
+PROGRESS = "progress"
 _SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE, Role.AVERAGE)
 # The number of a step's last part has to be an int32.
 _MOST_PARTS = 2**31 - 1
@@ -52,11 +54,13 @@ class Checkpoint:
         step: the number of steps that were taken.
         tensors: those of `saved_arguments`, by name.
         is_hashed: whether it was compared with hashes.
+        progress: of the run, as text; empty where nothing kept it.
     """
 
     step: int
     tensors: Mapping[str, np.ndarray]
     is_hashed: bool
+    progress: str = ""
 
 
 def saved_arguments(manifest: Manifest, step: int) -> list[Argument]:
@@ -119,6 +123,16 @@ def read_run(path: str | os.PathLike[str]) -> Mapping[str, Any] | None:
         return run
 
 
+def read_step(path: str | os.PathLike[str]) -> int:
+    """A checkpoint's number of steps.
+
+    Raises:
+        ArtifactError: it is missing or damaged.
+    """
+    with _opened(path) as (_, header):
+        return int(header.metadata.get("step", "-1"))
+
+
 def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpoint:
     """Reads a checkpoint and checks all of it.
 
@@ -142,7 +156,7 @@ def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpo
         _check_tensors({name: (i.shape, i.dtype.name) for name, i in used.items()}, wanted, where)
         tensors = {name: array for name, array in read_arrays(file, header) if name in used}
     _rescale(tensors, wanted, manifest.micro_batches / micro_batches)
-    return Checkpoint(step, tensors, header.hashes is not None)
+    return Checkpoint(step, tensors, header.hashes is not None, _progress(metadata))
 
 
 @contextmanager
@@ -167,6 +181,13 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BufferedReader, Head
         raise mistaken(path, "checkpoint", ArtifactError) or ArtifactError(
             f"the checkpoint is damaged ({error})", where=where, hint=_OTHER_HINT
         ) from error
+
+
+def _progress(metadata: Mapping[str, str]) -> str:
+    """How far the run had come, as text."""
+    run = json.loads(metadata.get(_RUN, "{}"))
+    found = run.get(PROGRESS, "") if isinstance(run, dict) else ""
+    return found if isinstance(found, str) else ""
 
 
 def _is_checkpoint(header: Header) -> bool:

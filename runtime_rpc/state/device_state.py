@@ -9,6 +9,7 @@ import numpy as np
 
 from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.artifact.bundle import Bundle
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
@@ -30,6 +31,7 @@ from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.state.checkpoint import (
+    PROGRESS,
     WITHOUT_HASHES,
     read_checkpoint,
     saved_arguments,
@@ -59,7 +61,13 @@ class DeviceState:
     def __init__(self, bundle: Bundle, turns: Turns) -> None:
         self.steps = 0
         self.run: dict[str, str] = {}
+        self.progress = ""
         self._bundle, self._manifest, self._turns = bundle, bundle.manifest, turns
+
+    @property
+    def manifest(self) -> Manifest:
+        """The description of the step."""
+        return self._manifest
 
     @takes("trainer.parameters", ema=FLAG)
     @alone
@@ -162,7 +170,8 @@ class DeviceState:
             OutputError: the file cannot be written.
         """
         saved = self._read(*saved_arguments(self._manifest, self.steps))
-        write_checkpoint(path, self._manifest, self.steps, saved, self.run)
+        progress = {PROGRESS: self.progress} if self.progress else {}
+        write_checkpoint(path, self._manifest, self.steps, saved, self.run | progress)
 
     @takes("trainer.load_checkpoint", path=PATH)
     @alone
@@ -184,6 +193,7 @@ class DeviceState:
             self._engine.write({item: found.tensors[item.spec.name] for item in saved})
             self._engine.restart(found.step)
             self.steps = found.step
+        self.progress = found.progress
 
     @takes("trainer.export_onnx", path=PATH, ema=FLAG, training=FLAG, merge=FLAG, verify=FLAG)
     @alone

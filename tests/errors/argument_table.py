@@ -47,6 +47,16 @@ NOT_FEED = (
 
 CHOICES = (5, b"w", True, [5], ["w", None], {"w": 1}, "", [""])
 
+
+def _optional(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Those of what may be None."""
+    return tuple(value for value in values if value is not None)
+
+
+WATCHED = {
+    "monitor": _optional(NOT_TEXT),
+    "mode": (*_optional(NOT_TEXT), "most"),
+}
 STEP = {
     "batch": NOT_COUNT,
     "eval_batch": (
@@ -199,6 +209,21 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "lr": (True, "0.1", None, [0.1], np.ones(2), np.nan, -0.1, lambda _: "x", lambda: 0.1),
         "steps_per_call": NOT_COUNT,
     },
+    "Trainer.fit": {
+        "data": (None, 5, b"x", object(), np.ones((2, 4)), {"z": np.ones((2, 4))}, [5], [("x",)]),
+        "lr": (True, "0.1", None, [0.1], np.ones(2), np.nan, -0.1, lambda _: "x", lambda: 0.1),
+        "epochs": _optional(NOT_COUNT),
+        "steps": _optional(NOT_COUNT),
+        "validation": (5, b"x", object(), np.ones((2, 4)), {"z": np.ones((2, 4))}, [5]),
+        "metrics": ("", 5, b"x", ["accuracy", 5], "acuracy", "mae", "top-k{k=0}", [None]),
+        "callbacks": (None, 5, "x", [5], ["x"], [dict], {"a": 1}),
+        "schedule": (*NOT_FUNCTION, lambda lr, updates: "x", lambda: 0.1),
+        "validate_every": _optional(NOT_COUNT),
+        "resume": _optional(NOT_PATH),
+        "seed": (*NOT_WHOLE, None, -1),
+        "steps_per_call": NOT_COUNT,
+        **EMA,
+    },
     "Trainer.profile": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),
         "root": NOT_PATH,
@@ -227,6 +252,17 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "Trainer.export_gguf": {"path": NOT_PATH, "base_model": NOT_PATH, **EMA},
     "Trainer.export_peft": {"path": NOT_PATH, "base_model": (1, b"x", ""), **EMA},
     "Trainer.load_adapters": {"path": NOT_PATH},
+    "Callback": {},
+    "EarlyStopping": {
+        **WATCHED,
+        "patience": NOT_COUNT,
+        "min_delta": (True, "much", None, [0.5], np.nan, np.inf),
+    },
+    "TimeLimit": {"seconds": (True, "much", None, [0.5], np.nan, np.inf)},
+    "Checkpoint": {"path": NOT_PATH, "every": NOT_COUNT, "keep": (*NOT_WHOLE, None, -1)},
+    "BestCheckpoint": {"path": NOT_PATH, **WATCHED, "restore": NOT_FLAG},
+    "JsonLines": {"path": NOT_PATH},
+    "TensorBoard": {"folder": NOT_PATH},
     "Session.sampling": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),
         "root": NOT_PATH,
@@ -291,7 +327,10 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 
 # Whose arguments are not looked at, and why.
-EXEMPT = {"OdtcError": "it is raised by odtc; its arguments are texts for people"}
+EXEMPT = {
+    "OdtcError": "it is raised by odtc; its arguments are texts for people",
+    "History": "trainer.fit makes it",
+}
 
 
 def cases() -> Iterator[tuple[str, str]]:

@@ -294,22 +294,9 @@ def diverging(place: Place) -> Argv:
     return ["train", *files, "--lr", "3e38", "--epochs", "9", "--checkpoint", "c"]
 
 
-def accuracy_of_regression(place: Place) -> Argv:
-    """`odtc train --eval-data` with a loss that has no classes."""
-    import odtc
-
-    odtc.compile(place.digits.model, batch=2, loss="mse").save(place.inputs / "mse.odtc")
-    data = str(place.digits.test)
-    return [
-        "train",
-        str(place.inputs / "mse.odtc"),
-        "--data",
-        data,
-        "--lr",
-        "1",
-        "--eval-data",
-        data,
-    ]
+def unfit_metric(place: Place) -> Argv:
+    """`odtc train` with a metric of numbers where labels are class numbers."""
+    return train("--validation", str(place.digits.test), "--metric", "mae")(place)
 
 
 def pack(table: str | bytes | None, *options: str) -> Cause:

@@ -103,6 +103,11 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     ),
     "Trainer.step": lambda s, k: s.trainer.step(**{"x": X, "y": Y, "lr": 0.1} | k),
     "Trainer.train": lambda s, k: list(s.trainer.train(**{"batches": [(X, Y)], "lr": 0.1} | k)),
+    "Trainer.fit": lambda s, k: s.trainer.fit(
+        **{"data": (X, Y), "lr": 0.1, "validation": (X, Y)} | k
+    ),
+    "Checkpoint": lambda s, k: odtc.Checkpoint(**{"path": s.folder / "c"} | k),
+    "BestCheckpoint": lambda s, k: odtc.BestCheckpoint(**{"path": s.folder / "c"} | k),
     "Trainer.profile": lambda s, k: s.trainer.profile(**k).__enter__(),
     "Trainer.evaluate": lambda s, k: s.trainer.evaluate(**{"x": X} | k),
     "Trainer.to_torch": lambda s, k: s.trainer.to_torch(**{"module": s.module} | k),
@@ -156,6 +161,10 @@ CALLED = {
     "y": "label",
     "lr": "lr|learning_rate",
     "batches": "batch",
+    "data": "data|batch",
+    "validation": "validation|data|batch",
+    "metrics": "metric",
+    "callbacks": "callback",
     "values": "set_parameters",
     "groups": "group",
     "set_inputs": "set_inputs|value_of_x",

@@ -13,7 +13,7 @@ from pathlib import Path
 import odtc
 from odtc.cli.interrupts import ENDS
 from odtc.cli.training.resuming import run_identity
-from odtc.cli.training.samples import batches, read_samples
+from odtc.runtime_rpc.data.samples import read_samples
 from odtc.schedules import Constant
 from tests.cli.training.digits import Digits, trained
 from tests.kills.killed import Killed, Place
@@ -24,7 +24,7 @@ _GUESS = 1.0
 # What the command imports when it runs.
 IMPORTS = (
     "odtc.artifact",
-    "odtc.cli.training.samples",
+    "odtc.runtime_rpc.data.samples",
     "odtc.runtime_rpc.connect",
     "odtc.runtime_rpc.trainer",
 )
@@ -102,11 +102,19 @@ def uninterrupted(digits: Digits, path: Path) -> dict[str, int]:
     trainer = artifact.trainer(threads=1)
     trainer.run = run_identity(samples, SEED, schedule)
     found = {}
-    for x, y in batches(samples, artifact.manifest.batch, SEED, 0):
-        trainer.save_checkpoint(path)
-        found[hashlib.sha256(path.read_bytes()).hexdigest()] = trainer.steps
-        if trainer.steps == STEPS:
-            break
-        trainer.step(x, y, lr=schedule(trainer.updates))
-    assert len(found) == STEPS + 1
+
+    class Each(odtc.Callback):
+        def on_train_begin(self, run) -> None:
+            self.on_safe_point(run)
+
+        def on_safe_point(self, run) -> None:
+            run.save(path)
+            found[hashlib.sha256(path.read_bytes()).hexdigest()] = run.step
+
+        def on_train_end(self, run) -> None:
+            self.on_safe_point(run)
+
+    trainer.fit(samples, lr=LR, steps=STEPS, seed=SEED, callbacks=[Each()])
+    # The last one is written again, with the history's last row.
+    assert len(found) == STEPS + 2
     return found

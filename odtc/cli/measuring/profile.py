@@ -15,8 +15,8 @@ from odtc.core.options.cores import parse_cores
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from odtc.cli.training.samples import Batch
     from odtc.core.process.progress import Progress
+    from odtc.runtime_rpc.data.source import Batch
     from odtc.runtime_rpc.profile.record import Profile
     from odtc.runtime_rpc.trainer import Trainer
 
@@ -85,14 +85,16 @@ def run(args: argparse.Namespace) -> int:
     # Imported here: samples bring numpy.
     from odtc.artifact import load
     from odtc.cli.pictures.timeline import draw
-    from odtc.cli.training.samples import batches, drawn, read_samples
+    from odtc.cli.training.sources import read_source
+    from odtc.runtime_rpc.data.drawn import drawn
+    from odtc.runtime_rpc.data.source import Stream
     from odtc.runtime_rpc.profile.trace import write_trace
 
     artifact = load(args.artifact)
     manifest = artifact.manifest
     feed: Iterable[Batch]
     if args.data:
-        feed = batches(read_samples(args.data, manifest), manifest.batch, 0, 0)
+        feed = Stream(read_source(args.data, manifest), manifest.batch, 0).batches(0)
     else:
         feed = drawn(manifest)
     with stages() as progress:

@@ -189,7 +189,7 @@ def _compiled(
 
 
 def _case(path: str, batch: int, artifact: "Callable[[], Artifact]") -> "SweepCase":
-    from odtc.cli.training.samples import drawn
+    from odtc.runtime_rpc.data.drawn import drawn
     from odtc.runtime_rpc.sweep.sweep import SweepCase
 
     def start(session: "Session") -> "Trainer":

@@ -3,10 +3,14 @@
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odtc.cli.options import at_least, output_file
 from odtc.cli.training.resuming import add_resume_options
 from odtc.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.loop.callback import Callback
 
 
 @dataclass(frozen=True)
@@ -16,12 +20,14 @@ class Checkpoints:
     Attributes:
         checkpoint: the file; None for none.
         checkpoint_every: steps from one to the next; None for one at the end.
+        keep: how many are kept beside it.
         resume: whether the run goes on from it: `SAME` or `ANYWAY`; None if it does not.
         load_adapters: a file or a folder of adapters that a run begins with, unless it goes on.
     """
 
     checkpoint: Path | None
     checkpoint_every: int | None
+    keep: int
     resume: str | None
     load_adapters: Path | None
 
@@ -31,14 +37,22 @@ class Checkpoints:
         Raises:
             UsageError: there is none.
         """
-        for name, given in (("resume", self.resume), ("checkpoint-every", self.checkpoint_every)):
+        options = {
+            "resume": self.resume,
+            "checkpoint-every": self.checkpoint_every,
+            "keep": self.keep,
+        }
+        for name, given in options.items():
             if given and not self.checkpoint:
                 raise UsageError(f"--{name} needs a checkpoint", hint="pass --checkpoint FILE")
 
-    def is_due(self, step: int, saved: int) -> bool:
-        """Whether one is due after a step, where the last one was of another."""
-        every = self.checkpoint_every
-        return every is not None and step // every > saved // every
+    def callbacks(self) -> "list[Callback]":
+        """What writes them."""
+        from odtc.runtime_rpc.loop.keeping import Checkpoint
+
+        if self.checkpoint is None:
+            return []
+        return [Checkpoint(self.checkpoint, self.checkpoint_every, self.keep)]
 
 
 def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +64,13 @@ def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(1),
         metavar="STEPS",
         help="and every so many steps, after the call that takes them",
+    )
+    add(
+        "--keep",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="keep the last N beside it, each as FILE-stepS, and remove older ones of the run",
     )
     add_resume_options(parser)
     add(

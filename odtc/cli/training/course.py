@@ -9,6 +9,7 @@ from odtc.cli.console import say
 from odtc.cli.options import at_least
 
 if TYPE_CHECKING:
+    from odtc.runtime_rpc.data.source import Source, Stream
     from odtc.schedules import Schedule
 
 # The step number is an int32.
@@ -37,9 +38,25 @@ class Course:
     warmup: int
     seed: int
 
-    def total(self, per_epoch: int) -> int:
-        """Steps of the whole run, where so many are an epoch."""
-        return self.steps or (self.epochs or 1) * per_epoch
+    def stream(self, source: "Source", batch: int) -> "Stream":
+        """The batches of the run, of so many samples.
+
+        Raises:
+            DataError: there are fewer samples than that.
+        """
+        # Imported here: samples bring numpy.
+        from odtc.runtime_rpc.data.source import Stream
+        from odtc.runtime_rpc.loop.feed import left_text
+
+        stream = Stream(source, batch, self.seed)
+        left = 0 if self.steps else stream.left_of(self.epochs or 1)
+        if left:
+            say(f"note: {left_text(stream, left)}")
+        return stream
+
+    def total(self, stream: "Stream") -> int:
+        """Steps of the whole run."""
+        return self.steps or stream.steps_of(self.epochs or 1)
 
     def rates(self, updates: int) -> "Schedule":
         """The learning rate's course over a run of so many updates.
@@ -59,7 +76,7 @@ class Course:
 def add_course_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of a `Course`."""
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="NPZ", help="inputs by name or x; labels as y")
+    add("--data", type=Path, required=True, metavar="DATA", help="inputs by name or x; labels as y")
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--epochs",

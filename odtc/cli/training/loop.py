@@ -1,19 +1,16 @@
-"""The steps of a run, up to its end or a signal, and the checkpoints between them."""
+"""The steps of a run, up to its end or a signal, as a person sees them."""
 
-import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from odtc.cli.console import progress_of, readable_bytes, say
+from odtc.cli.console import Update, progress_of, readable_bytes, say
 from odtc.cli.interrupts import StopRequest, interruption
-from odtc.cli.training.checkpoints import Checkpoints
+from odtc.runtime_rpc.loop.callback import Callback
 
 if TYPE_CHECKING:
-    from odtc.cli.training.samples import Batch
-    from odtc.runtime_rpc.trainer import Trainer
-    from odtc.schedules import Schedule
+    from odtc.runtime_rpc.loop.history import Row
+    from odtc.runtime_rpc.loop.run import Run
 
 EMULATED = "emulated, not a measurement"
 
@@ -44,65 +41,72 @@ class Done:
         return EMULATED if self.emulated else f"{self.step_ms:.2f} ms a step"
 
 
-@dataclass(frozen=True)
-class Steps:
-    """The steps that a run takes.
-
-    Attributes:
-        total: number of the last one, counted over all runs that go on from each other.
-        per_call: that a device takes at once.
-        schedule: the learning rate of each.
-    """
-
-    total: int
-    per_call: int
-    schedule: "Schedule"
-
-
-def take_steps(
-    trainer: "Trainer", feed: "Iterable[Batch]", steps: Steps, keep: Checkpoints, done: Done
-) -> StopRequest:
-    """Takes the steps that are left, or those up to a signal, and saves the checkpoint.
+class Told(Callback):
+    """Counts what a run does, and tells of it.
 
     Args:
-        trainer: at the step that it goes on from.
-        feed: the batches from there on.
-        steps: that the run takes.
-        keep: its checkpoints.
-        done: what it did so far; this goes on counting.
+        done: what was done before; this goes on counting.
+        update: takes the steps done and a remark.
+    """
+
+    def __init__(self, done: Done, update: Update) -> None:
+        self._done, self._update = done, update
+        self._seconds, self._plan = 0.0, None
+
+    def on_train_begin(self, run: "Run") -> None:
+        """See `Callback.on_train_begin`."""
+        self._plan = run.trainer.plan
+
+    def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
+        """See `Callback.on_train_batch_end`."""
+        done, plan = self._done, run.trainer.plan
+        done.steps, done.loss = done.steps + 1, loss
+        done.seconds, self._seconds = done.seconds + run.seconds - self._seconds, run.seconds
+        if plan != self._plan:
+            arena = readable_bytes(plan.arena_bytes)
+            say(f"step {run.trainer.steps}: went on with an arena of {arena}, for the memory left")
+            self._plan = plan
+        self._update(step, f"loss {loss:.4f}, {done.time_text()}")
+
+    def on_validation_end(self, run: "Run", row: "Row") -> None:
+        """See `Callback.on_validation_end`."""
+        shown = ("loss", *(key for key in row if key.startswith("val_")))
+        values = ", ".join(f"{key} {row[key]:.4f}" for key in shown if key in row)
+        say(f"epoch {row['epoch']}, step {row['step']}: {values}")
+
+
+class Signals(Callback):
+    """Ends a run that a signal asks to end.
+
+    Args:
+        asked: what notes the signal.
+    """
+
+    def __init__(self, asked: StopRequest) -> None:
+        self._asked = asked
+
+    def on_safe_point(self, run: "Run") -> None:
+        """See `Callback.on_safe_point`."""
+        if self._asked.number:
+            run.stop(self._asked.word)
+
+
+def take_steps(run: "Run", callbacks: Sequence[Callback], done: Done) -> StopRequest:
+    """Takes the steps that are left, or those up to a signal.
+
+    Args:
+        run: at the step that it goes on from.
+        callbacks: beside those that tell of it.
+        done: what was done so far; this goes on counting.
 
     Returns:
         Whether somebody asked for an end.
     """
-    remaining = max(steps.total - trainer.steps, 0)
-    with interruption(at_once=False) as asked, progress_of(steps.total, trainer.steps) as update:
-        losses = trainer.train(islice(feed, remaining), steps.schedule, steps.per_call)
-        saved = trainer.steps
-        for step in range(trainer.steps + 1, trainer.steps + remaining + 1):
-            began, plan = time.perf_counter(), trainer.plan
-            done.loss = next(losses)
-            done.seconds += time.perf_counter() - began
-            if trainer.plan != plan:
-                say(f"step {trainer.steps}: {_plan_text(trainer)}")
-            done.steps += 1
-            update(step, f"loss {done.loss:.4f}, {done.time_text()}")
-            if step < trainer.steps:
-                # The device is further, at the end of a call: what it holds is of that step.
-                continue
-            if keep.is_due(step, saved):
-                _save(trainer, keep)
-                saved = step
-            if asked.number:
-                break
-        _save(trainer, keep)
+    # Imported here, for a quick `--help`.
+    from odtc.runtime_rpc.loop.going import go
+
+    total = run.course.last_step
+    assert total is not None
+    with interruption(at_once=False) as asked, progress_of(total, run.step) as update:
+        go(run, [Told(done, update), Signals(asked), *callbacks])
     return asked
-
-
-def _save(trainer: "Trainer", keep: Checkpoints) -> None:
-    if keep.checkpoint:
-        trainer.save_checkpoint(keep.checkpoint)
-
-
-def _plan_text(trainer: "Trainer") -> str:
-    plan = trainer.plan
-    return f"went on with an arena of {readable_bytes(plan.arena_bytes)}, for the memory left"

@@ -1,16 +1,15 @@
 """`odtc train --resume`: whether what goes on is still the run that the checkpoint is of."""
 
 import argparse
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
-from odtc.core.errors import ArtifactError
+from odtc.core.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
-    from odtc.cli.training.samples import Samples
     from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.data.source import Source
     from odtc.schedules import Schedule
 
 # How `--resume` and `--resume-anyway` are noted.
@@ -40,13 +39,40 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_identity(samples: "Samples", seed: int, schedule: "Schedule") -> dict[str, str]:
+def run_identity(source: "Source", seed: int, schedule: "Schedule") -> dict[str, str]:
     """The identity of a run, beside the compiled step."""
     return {
-        "data": f"{len(samples)} samples, sha256 {_digest(samples)}",
+        "data": f"{len(source)} samples, sha256 {source.digest()}",
         "seed": str(seed),
         "schedule": str(schedule),
     }
+
+
+def check_replaced(checkpoint: Path, total: int) -> None:
+    """Says that a run that begins anew replaces a checkpoint.
+
+    Args:
+        checkpoint: the file, which there is.
+        total: steps of the run.
+
+    Raises:
+        UsageError: it is of more steps than that: whoever forgot `--resume` would lose them.
+    """
+    from odtc.runtime_rpc.state.checkpoint import read_step
+
+    try:
+        step = read_step(checkpoint)
+    except ArtifactError:
+        say(f"note: {checkpoint} will be replaced; it is no checkpoint that could be taken up")
+        return
+    if step > total:
+        raise UsageError(
+            f"the checkpoint is of step {step}, and this run of {total} steps would replace it",
+            where=str(checkpoint),
+            hint="pass --resume and more steps to go on with it; give another --checkpoint, or "
+            "remove it, to begin anew",
+        )
+    say(f"note: {checkpoint} of step {step} will be replaced; --resume would take it up")
 
 
 def check_same_run(
@@ -85,16 +111,3 @@ def check_same_run(
         )
     for change in found:
         say(f"note: since the checkpoint was written, this changed: {change}")
-
-
-def _digest(samples: "Samples") -> str:
-    """Of all arrays with their names, shapes and dtypes: the same, however a file stores them."""
-    import numpy as np
-
-    digest = hashlib.sha256()
-    for kind, arrays in (("input", samples.inputs), ("label", samples.labels)):
-        for name in sorted(arrays):
-            array = np.ascontiguousarray(arrays[name])
-            digest.update(f"{kind} {name!r} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()[:32]

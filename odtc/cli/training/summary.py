@@ -10,6 +10,7 @@ from odtc.cli.training.loop import Done
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.export.write import Exported
+    from odtc.runtime_rpc.loop.history import History, Row
 
 # Key of the summary to how the line for people has it.
 _PHRASES = {
@@ -17,6 +18,8 @@ _PHRASES = {
     "loss": "loss {:.4f}",
     "time": "{}",
     "samples_per_second": "{:.0f} samples/s",
+    "val_loss": "validation loss {:.4f}",
+    "eval_loss": "evaluation loss {:.4f}",
     "accuracy": "accuracy {:.2%}",
     "adapters": "adapters in {}",
     "peft": "adapters for PEFT in {}",
@@ -31,12 +34,16 @@ class Finished:
     Attributes:
         steps: those of the runs that it went on from, too.
         exported: the model that was written; None if none was.
-        accuracy: on samples that were held out; None where there are none.
+        evaluated: on samples that were held out, by name; nothing where there are none.
+        history: what was measured on the way.
+        best: the best row of it; None where nothing asks.
     """
 
     steps: int
     exported: "Exported | None"
-    accuracy: float | None
+    evaluated: dict[str, float]
+    history: "History"
+    best: "Row | None"
 
 
 def print_summary(
@@ -78,7 +85,12 @@ def _as_data(
         data["samples_per_second"] = 1000 * batch / done.step_ms
     data["emulated"] = done.emulated
     data |= {name: str(path) for name, path in files.items() if path}
-    return data if found.accuracy is None else data | {"accuracy": found.accuracy}
+    data |= found.evaluated
+    if found.history.rows:
+        last = found.history.rows[-1]
+        data |= {key: last[key] for key in last if key.startswith("val_")}
+    data |= {"history": found.history.as_data(), "stopped": found.history.stopped or None}
+    return data | ({"best": found.best} if found.best else {})
 
 
 def _line(summary: dict[str, Any], done: Done) -> str:

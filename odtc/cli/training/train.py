@@ -1,34 +1,36 @@
 """`odtc train`: runs a training step over a data set, here or on a device."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.cli.interrupts import StopRequest
 from odtc.cli.options import add_json_option, group_of
-from odtc.cli.training.accuracy import held_out
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
-from odtc.cli.training.loop import Done, Steps, take_steps
 from odtc.cli.training.reconnect import RecoverableTrainer
-from odtc.cli.training.resuming import ANYWAY, check_same_run, run_identity
+from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run, run_identity
 from odtc.cli.training.running import Running, add_running_options
-from odtc.cli.training.summary import Finished, print_summary, say_ended
+from odtc.cli.training.sources import read_source
 from odtc.cli.training.trained_model import (
     Export,
     add_export_options,
     export_model,
     rehearse_export,
 )
+from odtc.cli.training.watching import Watching, add_watching_options
 from odtc.core.disk.files import check_new_folder, check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
+    from odtc.cli.training.summary import Finished
     from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.loop.keeping import BestCheckpoint
+    from odtc.runtime_rpc.loop.run import Run
     from odtc.runtime_rpc.trainer import Trainer
 
 
@@ -38,9 +40,10 @@ class _Asked:
 
     Attributes:
         artifact: the file of the step.
-        eval_data: samples on which the accuracy is measured; None for none.
+        eval_data: samples that are evaluated at the end; None for none.
         course: over which samples, for how long, at which rates.
         keep: its checkpoints.
+        watching: what it measures beside its losses, and what follows from it.
         export: what is written of the trained model.
         running: where and how it takes steps.
         json: whether one object is printed.
@@ -50,6 +53,7 @@ class _Asked:
     eval_data: Path | None
     course: Course
     keep: Checkpoints
+    watching: Watching
     export: Export
     running: Running
     json: bool
@@ -62,6 +66,7 @@ class _Asked:
             args.eval_data,
             group_of(Course, args),
             group_of(Checkpoints, args),
+            group_of(Watching, args),
             group_of(Export, args),
             group_of(Running, args),
             args.json,
@@ -76,14 +81,17 @@ class _Asked:
         """
         self.keep.check()
         self.export.check()
+        self.watching.check()
         if self.running.elsewhere and not (self.running.device and self.keep.checkpoint):
             raise UsageError(
                 "--elsewhere goes on with the checkpoint of a run on a device",
                 hint="give --device and --checkpoint, too",
             )
-        outputs = (self.keep.checkpoint, *self.export.files)
+        watched = (self.watching.best, self.watching.log)
+        outputs = (self.keep.checkpoint, *self.export.files, *watched)
         folder = self.export.export_peft
-        inputs = (self.artifact, self.course.data, self.eval_data, self.keep.load_adapters)
+        read = (self.eval_data, self.keep.load_adapters, self.watching.validation)
+        inputs = (self.artifact, self.course.data, *read)
         check_outputs((*outputs, folder), {"what the run reads": inputs})
         for path in filter(None, outputs):
             check_writable(path)
@@ -128,7 +136,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("artifact", type=Path, metavar="ART", help="the artifact")
     add_course_options(parser)
     add_checkpoint_options(parser)
-    add("--eval-data", type=Path, metavar="NPZ", help="measure the accuracy on this at the end")
+    add_watching_options(parser)
+    add(
+        "--eval-data",
+        type=Path,
+        metavar="DATA",
+        help="measure the loss on this at the end, and the accuracy where labels are class numbers",
+    )
     add("--ema", action="store_true", help="measure and export the moving averages of the weights")
     add_export_options(parser)
     add_running_options(parser)
@@ -142,37 +156,51 @@ def run(args: argparse.Namespace) -> int:
     asked.check()
     # Imported here: samples bring numpy.
     from odtc.artifact import load
-    from odtc.cli.training.samples import batches, read_samples, steps_per_epoch
+    from odtc.cli.training.evaluated import evaluation_of
+    from odtc.cli.training.loop import Done, take_steps
+    from odtc.cli.training.summary import Finished, print_summary, say_ended
+    from odtc.runtime_rpc.loop.course import Course as RunCourse
+    from odtc.runtime_rpc.loop.run import Run
 
-    course, keep = asked.course, asked.keep
+    course, keep, watching = asked.course, asked.keep, asked.watching
     artifact = load(asked.artifact)
     manifest = artifact.manifest
     asked.check_manifest(manifest)
-    held = held_out(asked.eval_data, manifest) if asked.eval_data else None
-    samples = read_samples(course.data, manifest)
-    per_epoch = steps_per_epoch(samples, manifest.batch, course.data)
-    total = course.total(per_epoch)
-    left = len(samples) - per_epoch * manifest.batch
-    if left:
-        say(f"note: each epoch leaves {left} of {len(samples)} samples out: they fill no batch")
-    steps = Steps(total, asked.running.steps_per_call, course.rates(total // manifest.accumulate))
-    identity = run_identity(samples, course.seed, steps.schedule) if keep.checkpoint else {}
+    held = evaluation_of(asked.eval_data, manifest, ema=watching.ema)
+    validation = watching.measured(manifest)
+    source = read_source(course.data, manifest)
+    stream = course.stream(source, manifest.batch)
+    total = course.total(stream)
+    schedule = course.rates(total // manifest.accumulate)
+    identity = run_identity(source, course.seed, schedule) if keep.checkpoint else {}
+    keep = _begun(keep, manifest, identity, total)
     run = _started(artifact, asked.running, keep, identity, total)
     done = Done()
+    best = watching.best_checkpoint()
+    planned = RunCourse(
+        *(stream, total, None, schedule, asked.running.steps_per_call),
+        *(validation, watching.validate_every),
+    )
 
     def work(trainer: "Trainer") -> "Finished | StopRequest":
         """The whole run from the trainer's step on; the signal that ended it before."""
         done.emulated |= bool(trainer.session.info()["emulated"])
         if not done.steps:
             rehearse_export(trainer, asked.export)
-        feed = batches(samples, manifest.batch, course.seed, trainer.steps)
-        ended = take_steps(trainer, feed, steps, keep, done)
+        callbacks = [*watching.callbacks(), *([best] if best else []), *keep.callbacks()]
+        going = Run(trainer, planned, start=0)
+        ended = take_steps(going, callbacks, done)
         _say_skipped(trainer)
         if ended.number:
             return ended
+        _say_stopped(going, best)
         exported = export_model(trainer, asked.export, keep.checkpoint)
         return Finished(
-            trainer.steps, exported, held and held.accuracy(trainer, ema=asked.export.ema)
+            going.step,
+            exported,
+            held(trainer),
+            going.history,
+            best.best(going) if best else None,
         )
 
     found = run.through(work)
@@ -184,9 +212,34 @@ def run(args: argparse.Namespace) -> int:
         "peft": asked.export.export_peft,
         "gguf": asked.export.export_gguf,
         "checkpoint": keep.checkpoint,
+        "best_checkpoint": watching.best,
+        "log": watching.log,
     }
     print_summary(found, done, manifest.batch, files, is_json=asked.json)
     return ExitCode.OK
+
+
+def _begun(
+    keep: Checkpoints, manifest: "Manifest", identity: dict[str, str], total: int
+) -> Checkpoints:
+    """The checkpoints of the run, which goes on from one only where there is one.
+
+    Raises:
+        ArtifactError: what goes on would be another run.
+        UsageError: the run would replace a longer one.
+    """
+    path = keep.checkpoint
+    if path is None:
+        return keep
+    if not path.exists():
+        if keep.resume:
+            say(f"note: there is no checkpoint {path} yet: the run begins anew")
+        return replace(keep, resume=None)
+    if keep.resume:
+        check_same_run(path, manifest, identity, anyway=keep.resume == ANYWAY)
+    else:
+        check_replaced(path, total)
+    return keep
 
 
 def _started(
@@ -196,21 +249,29 @@ def _started(
     identity: dict[str, str],
     total: int,
 ) -> RecoverableTrainer:
-    """The trainer, at the step that the run goes on from, and what is said of its checkpoint.
+    """The trainer, at the step that the run goes on from.
 
     Raises:
-        OdtcError: there is no such device; or what goes on would be another run.
+        OdtcError: there is no such device.
     """
-    existed = bool(keep.checkpoint and keep.checkpoint.exists())
-    if keep.resume and keep.checkpoint:
-        anyway = keep.resume == ANYWAY
-        check_same_run(keep.checkpoint, artifact.manifest, identity, anyway=anyway)
     run = RecoverableTrainer(artifact, running, keep, identity)
     if keep.resume:
         say(f"resumed from {keep.checkpoint} at step {run.trainer.steps} of {total}")
-    elif existed:
-        say(f"note: {keep.checkpoint} will be replaced; --resume would take it up")
     return run
+
+
+def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> None:
+    """Says what ended a run before its last step, and whose weights it ends with."""
+    if run.history.stopped:
+        say(f"note: ended after step {run.step}: {run.history.stopped}")
+    row = best and best.best(run)
+    if not best or not row:
+        return
+    what = f"step {row['step']}, {best.column} {row[best.column]:.4g}"
+    if best.restored(run):
+        say(f"the weights are those of the best validation: {what}")
+    elif row["step"] != run.step:
+        say(f"note: the weights are those of step {run.step}; the best are in {best.path}: {what}")
 
 
 def _say_skipped(trainer: "Trainer") -> None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from odtc.core.errors import MissingPackageError
 
 COMPILE = "pip install 'odtc[compile]'"
+_LOG, _DATA = "pip install 'odtc[log]'", "pip install 'odtc[data]'"
 _TORCH = "pip install torch onnxscript"
 
 # By the name that is imported: the package that has it, and the command that installs it.
@@ -22,6 +23,9 @@ PACKAGES = {
     "psutil": ("psutil", COMPILE),
     "tornado": ("tornado", COMPILE),
     "torch": ("torch", _TORCH),
+    "tensorboardX": ("tensorboardX", _LOG),
+    "pyarrow": ("pyarrow", _DATA),
+    "PIL": ("pillow", _DATA),
     "onnxscript": ("onnxscript", _TORCH),
 }
 

@@ -3,13 +3,13 @@
 from tests.errors.causes import (
     IMAGES,
     LABELS,
-    accuracy_of_regression,
     compile_digits,
     compile_model,
     group,
     step,
     train,
     trainer,
+    unfit_metric,
     update,
 )
 from tests.errors.damage import load_adapters
@@ -38,7 +38,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "losses without outputs": compile_digits("--loss", "mse", "l1"),
     "loss on an output that is none": compile_digits("--loss", "aux=mse"),
     "loss in a file that is missing": compile_digits("--loss", "loss.onnx"),
-    "accuracy without classes": accuracy_of_regression,
+    "metric that does not go with the labels": unfit_metric,
     "label missing": step({"image": IMAGES}, None),
     "label ignored where none is": step(IMAGES, LABELS - 100),
     "optimizer unknown": compile_digits("--optimizer", "adams"),

@@ -167,7 +167,7 @@ OF_RUNS: dict[str, Cause] = {
     "training within no number of bytes": train("--memory-budget", "few"),
     "artifact with a strange manifest": manifest_with(extra=1),
     "artifact without hashes": manifest_with(files=[]),
-    "checkpoint missing": train("--resume", "--checkpoint", "c"),
+    "checkpoint missing": trainer(lambda trainer: trainer.load_checkpoint("c")),
     "checkpoint empty": checkpoint_bytes(lambda _: b""),
     "checkpoint truncated": checkpoint_bytes(lambda data: data[:-9]),
     "checkpoint is text": checkpoint_bytes(lambda _: b"a checkpoint of another kind"),

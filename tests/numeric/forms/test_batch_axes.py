@@ -12,9 +12,10 @@ from onnx.reference import ReferenceEvaluator
 
 import odtc
 from odtc.cli.main import main
-from odtc.cli.training.samples import batches, read_samples
 from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import Place
+from odtc.runtime_rpc.data.samples import read_samples
+from odtc.runtime_rpc.data.source import Stream
 
 BATCH, STEPS, CLASSES = 4, 5, 3
 TEXT = """
@@ -111,8 +112,10 @@ def test_data_files_are_cut_where_the_samples_lie(
     said = json.loads(capsys.readouterr().out)
     trainer, shuffled = artifact.trainer(threads=1), np.random.default_rng
     loss = 0.0
-    for step in range(60):
-        order = shuffled([0, step // 2]).permutation(samples)[step % 2 * BATCH :][:BATCH]
+    # What fills no batch of an epoch goes with the next one.
+    stream = np.concatenate([shuffled([0, e]).permutation(samples) for e in range(30)])
+    for step in range(30 * samples // BATCH):
+        order = stream[step * BATCH :][:BATCH]
         x = fed(samples)
         x = x | {"x": x["x"][order], "h0": x["h0"][:, order]}
         loss = trainer.step(x, labels(samples)[:, order], lr=0.5)
@@ -152,6 +155,6 @@ def test_an_output_whose_samples_are_not_known_is_evaluated_whole(
         return
     # As it stands in the file: in another order a label would be another sample's.
     one = read_samples(tmp_path / f"{BATCH}.npz", artifact.manifest)
-    np.testing.assert_array_equal(next(batches(one, BATCH, 0, 0))[0]["x"], one.inputs["x"])
+    np.testing.assert_array_equal(next(Stream(one, BATCH, 0).batches(0))[0]["x"], one.inputs["x"])
     with pytest.raises(DataError, match="so it is of one batch of 4; the data holds 8"):
         read_samples(tmp_path / f"{2 * BATCH}.npz", artifact.manifest)

@@ -20,10 +20,10 @@ from safetensors.numpy import save as save_tensors
 
 import odtc
 from odtc.cli.main import main
-from odtc.cli.training.samples import read_samples
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.library_file import build_id
 from odtc.core.errors import ArtifactError, DataError, ExitCode, OutputError
+from odtc.runtime_rpc.data.samples import read_samples
 
 Members = dict[str, bytes]
 Change = Callable[[Members], None]

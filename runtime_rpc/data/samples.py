@@ -1,15 +1,15 @@
-"""Samples from an `.npz` file, and the batches that a training run takes of them."""
+"""Samples that lie in arrays, as an `.npz` file has them."""
 
+import hashlib
 import os
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from odtc.cli.console import say
 from odtc.core.artifact.archive import small_directory
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.file_kinds import mistaken
@@ -19,17 +19,16 @@ from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, take
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec, batch_of
+from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 from odtc.runtime_rpc.feed.batches import count_samples, fitted_argument
 
-Arrays = dict[str, np.ndarray]
-Batch = tuple[Arrays, Arrays]
 _SHOWN = 20
 
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(Source):
     """Inputs and labels of as many samples.
 
     Attributes:
@@ -37,26 +36,43 @@ class Samples:
         labels: array by label name; none where the inputs hold the labels.
         places: where the samples lie in each; None where it is one for all of them.
         count: how many there are.
+        where: they come from.
         others: names of arrays of the file that are neither, and were not read.
+        notes: what is to be said of them.
     """
 
     inputs: Mapping[str, np.ndarray]
     labels: Mapping[str, np.ndarray]
     places: Mapping[str, Place | None]
     count: int
+    where: str = "data"
     others: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
-    def __len__(self) -> int:
-        return self.count
+    @property
+    def in_file_order(self) -> bool:
+        """Whether a label holds no entry for each sample: it is one of them all."""
+        return any(self.places[name] is None for name in self.labels)
 
-    def order(self, seed: int, epoch: int) -> np.ndarray:
-        """The numbers of the samples in the order of an epoch.
+    def take(self, numbers: np.ndarray) -> Batch:
+        """See `Source.take`; what is one for all samples comes as it is."""
+        return self._taken(self.inputs, numbers), self._taken(self.labels, numbers)
 
-        It is that of the file where a label holds no entry for each sample: it is one of them all.
-        """
-        if any(self.places[name] is None for name in self.labels):
-            return np.arange(self.count)
-        return np.random.default_rng([seed, epoch]).permutation(self.count)
+    def _taken(self, arrays: Mapping[str, np.ndarray], numbers: np.ndarray) -> Arrays:
+        return {
+            name: array if (place := self.places[name]) is None else take(array, place, numbers)
+            for name, array in arrays.items()
+        }
+
+    def digest(self) -> str:
+        """Of all arrays with their names, shapes and dtypes: the same, however they are stored."""
+        digest = hashlib.sha256()
+        for kind, arrays in (("input", self.inputs), ("label", self.labels)):
+            for name in sorted(arrays):
+                array = np.ascontiguousarray(arrays[name])
+                digest.update(f"{kind} {name!r} {array.dtype.str} {array.shape}\n".encode())
+                digest.update(array.reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()[:32]
 
 
 def read_samples(path: Path, manifest: Manifest) -> Samples:
@@ -70,12 +86,13 @@ def read_samples(path: Path, manifest: Manifest) -> Samples:
     samples = samples_of(path, manifest.of_role(Role.INPUT), manifest.labels)
     # Inputs whose values are constants of the step may be there.
     unknown = [name for name in samples.others if name not in manifest.bound]
-    if unknown:
-        say(
-            f"note: {path}: not read, as they are no input and no label: {_listed(unknown)}; the "
-            f"step takes {_listed((*samples.inputs, *samples.labels))}"
-        )
-    return samples
+    if not unknown:
+        return samples
+    note = (
+        f"{path}: not read, as they are no input and no label: {_listed(unknown)}; the "
+        f"step takes {_listed((*samples.inputs, *samples.labels))}"
+    )
+    return replace(samples, notes=(note,))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -86,9 +103,30 @@ def _listed(names: Sequence[str]) -> str:
 
 def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
     """The same for arguments of a step that is not compiled; see `read_samples` for errors."""
-    arrays, names = _read_arrays(path, inputs, labels)
+    return samples_in(*_read_arrays(path, inputs, labels), inputs, labels, str(path))
+
+
+def samples_in(
+    arrays: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    inputs: Sequence[Argument],
+    labels: Sequence[Argument],
+    where: str,
+) -> Samples:
+    """The samples in arrays.
+
+    Args:
+        arrays: by name, or as `x` and `y`.
+        names: of all that there are, those that were not read too.
+        inputs: of the step.
+        labels: of the step.
+        where: they come from, for messages.
+
+    Raises:
+        DataError: an array is missing, or one does not fit.
+    """
     of_inputs, of_labels = _keys(inputs, "x", arrays), _keys(labels, "y", arrays)
-    _check_apart(of_inputs, of_labels, str(path))
+    _check_apart(of_inputs, of_labels, where)
     keys = of_inputs | of_labels
     missing = [
         name if key == name else f"{name} (or {key})"
@@ -98,21 +136,22 @@ def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument
     if missing:
         raise DataError(
             f"the data has no array {_listed(missing)}",
-            where=str(path),
+            where=where,
             hint=f"it has {_listed(names) or 'none'}",
         )
     found = {name: arrays[key] for name, key in keys.items()}
     items = (*inputs, *labels)
     cut = {item: found[item.spec.name] for item in items if item.place}
-    count = count_samples(cut, str(path)) or 1
+    count = count_samples(cut, where) or 1
     for item in inputs:
-        _check_samples(found[item.spec.name], item, count, str(path))
-    _check_whole(labels, count, batch_of(inputs), str(path))
+        _check_samples(found[item.spec.name], item, count, where)
+    _check_whole(labels, count, batch_of(inputs), where)
     return Samples(
         {item.spec.name: found[item.spec.name] for item in inputs},
         {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels},
         {item.spec.name: item.place for item in items},
         count,
+        where,
         tuple(name for name in names if name not in arrays),
     )
 
@@ -149,46 +188,6 @@ def _spec_of(item: Argument, samples: int) -> TensorSpec:
     if item.place is None:
         return item.spec
     return replace(item.spec, shape=item.place.shape_of(item.spec.shape, samples))
-
-
-def steps_per_epoch(samples: Samples, batch: int, where: Path) -> int:
-    """Whole batches in the samples.
-
-    Raises:
-        DataError: there is none.
-    """
-    if len(samples) < batch:
-        raise DataError(
-            f"the data holds {len(samples)} samples; a step takes {batch}",
-            where=str(where),
-            hint=f"bring more, or compile with a --batch of at most {len(samples)}",
-        )
-    return len(samples) // batch
-
-
-def batches(samples: Samples, batch: int, seed: int, start: int) -> Iterator[Batch]:
-    """The batches of all steps from `start` on, without end.
-
-    The order of an epoch depends on the seed and its number only, so that a run that is taken up
-    again sees what it would have seen.
-    """
-    per_epoch = len(samples) // batch
-    while True:
-        epoch, first = divmod(start, per_epoch)
-        order = samples.order(seed, epoch)
-        for index in range(first, per_epoch):
-            chosen = order[index * batch : (index + 1) * batch]
-            yield (_taken(samples, samples.inputs, chosen), _taken(samples, samples.labels, chosen))
-        start += per_epoch - first
-
-
-def _taken(samples: Samples, arrays: Mapping[str, np.ndarray], chosen: np.ndarray) -> Arrays:
-    """Some samples of arrays; what is one for all of them as it is."""
-    places = samples.places
-    return {
-        name: array if (place := places[name]) is None else take(array, place, chosen)
-        for name, array in arrays.items()
-    }
 
 
 def _read_arrays(
@@ -254,28 +253,3 @@ def _check_whole(labels: Sequence[Argument], samples: int, batch: int, where: st
             hint="bring one batch; or compile with --batch-axis OUTPUT=0, of the output that it is "
             "compared with, if the samples lie along axis 0 there",
         )
-
-
-def drawn(manifest: Manifest) -> Iterator[Batch]:
-    """The same batch for ever: see `draw_arguments`."""
-    batch = draw_arguments(manifest.fed(Role.INPUT), manifest.fed(Role.LABEL))
-    while True:
-        yield batch
-
-
-def draw_arguments(inputs: Sequence[Argument], labels: Sequence[Argument]) -> Batch:
-    """One batch: normal numbers, the first of all indices, and classes."""
-    random = np.random.default_rng(0)
-    x = {
-        item.spec.name: random.standard_normal(item.spec.shape).astype(item.spec.dtype)
-        if np.issubdtype(item.spec.dtype, np.floating)
-        else np.zeros(item.spec.shape, item.spec.dtype)
-        for item in inputs
-    }
-    y = {
-        item.spec.name: random.integers(item.classes.count, size=item.spec.shape)
-        if item.classes
-        else random.random(item.spec.shape).astype(item.spec.dtype)
-        for item in labels
-    }
-    return x, y

@@ -1,0 +1,35 @@
+"""What is measured at the end of a run, on samples that it was not trained with."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.cli.console import say
+from odtc.cli.training.sources import read_source
+
+if TYPE_CHECKING:
+    from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.trainer import Trainer
+
+_CALLED = {"loss": "eval_loss"}
+
+
+def evaluation_of(
+    path: Path | None, manifest: "Manifest", *, ema: bool
+) -> "Callable[[Trainer], dict[str, float]]":
+    """Measures a trainer on the samples of a file, by names of a summary; nothing where is none.
+
+    Raises:
+        DataError: the samples cannot be read, or do not fit the step.
+    """
+    if path is None:
+        return lambda _: {}
+    # Imported here: samples bring numpy.
+    from odtc.runtime_rpc.loop.measured.metrics import Accuracy
+    from odtc.runtime_rpc.loop.measured.validation import Validation
+
+    metrics = [Accuracy()] if any(item.classes for item in manifest.labels) else []
+    held = Validation(read_source(path, manifest), manifest, metrics, ema)
+    if held.note:
+        say(f"note: {held.note}")
+    return lambda trainer: {_CALLED.get(k, k): value for k, value in held.measure(trainer).items()}

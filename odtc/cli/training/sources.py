@@ -1,0 +1,25 @@
+"""The data of a command: read, with what is to be said of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.cli.console import say
+
+if TYPE_CHECKING:
+    from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.data.source import Source
+
+
+def read_source(path: Path, manifest: "Manifest") -> "Source":
+    """The samples of a file or a folder; see `read_data` for what these may be.
+
+    Raises:
+        DataError: they cannot be read, or do not fit the step.
+    """
+    # Imported here: samples bring numpy.
+    from odtc.runtime_rpc.data.samples import read_samples
+
+    source = read_samples(path, manifest)
+    for note in source.notes:
+        say(f"note: {note}")
+    return source

@@ -1,0 +1,170 @@
+"""What a run measures beside its losses, what it keeps for it, and what ends it early."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.cli.console import say
+from odtc.cli.options import MANY, at_least, output_file
+from odtc.cli.training.sources import read_source
+from odtc.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.loop.callback import Callback
+    from odtc.runtime_rpc.loop.keeping import BestCheckpoint
+    from odtc.runtime_rpc.loop.measured.validation import Validation
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What a run measures beside its losses, and what follows from it.
+
+    Attributes:
+        validation: samples that are not trained; None for none.
+        metric: names of what is measured on them, beside the loss.
+        validate_every: steps from one validation to the next; None for one each epoch.
+        monitor: the column of the history that decides; None for the usual one.
+        mode: which of its values are better; None for what is known of it.
+        patience: rows without an improvement that end the run; None for no such end.
+        min_delta: the least improvement.
+        best: the checkpoint of the best row; None for none.
+        restore_best: whether that is what is measured and exported at the end.
+        max_time: seconds that this process trains; None for no limit.
+        log: the file of JSON lines; None for none.
+        tensorboard: the folder of event files; None for none.
+        ema: whether moving averages of the weights take their place.
+    """
+
+    validation: Path | None
+    metric: list[str] | None
+    validate_every: int | None
+    monitor: str | None
+    mode: str | None
+    patience: int | None
+    min_delta: float
+    best: Path | None
+    restore_best: bool
+    max_time: float | None
+    log: Path | None
+    tensorboard: Path | None
+    ema: bool
+
+    def check(self) -> None:
+        """Checks that the options go together.
+
+        Raises:
+            UsageError: one is about what is not asked for.
+        """
+        needs = {
+            "metric": (self.metric, self.validation, "--validation FILE"),
+            "validate-every": (self.validate_every, self.validation, "--validation FILE"),
+            "restore-best": (self.restore_best, self.best, "--best FILE"),
+            "min-delta": (self.min_delta, self.patience, "--patience N"),
+            "monitor": (self.monitor, self.patience or self.best, "--patience N or --best FILE"),
+            "mode": (self.mode, self.patience or self.best, "--patience N or --best FILE"),
+        }
+        for name, (given, other, option) in needs.items():
+            if given and not other:
+                raise UsageError(f"--{name} needs {option}", hint=f"pass {option}")
+
+    def measured(self, manifest: "Manifest") -> "Validation | None":
+        """The validation; None where there is none.
+
+        Raises:
+            DataError: its samples cannot be read, or do not fit the step.
+            UsageError: a metric is none, or does not go with the labels.
+        """
+        # Imported here: samples bring numpy.
+        from odtc.runtime_rpc.loop.measured.metrics import metrics_of
+        from odtc.runtime_rpc.loop.measured.validation import Validation
+
+        if self.validation is None:
+            return None
+        source = read_source(self.validation, manifest)
+        found = Validation(source, manifest, metrics_of(self.metric or ()), self.ema)
+        if found.note:
+            say(f"note: {found.note}")
+        return found
+
+    def best_checkpoint(self) -> "BestCheckpoint | None":
+        """What keeps the best checkpoint."""
+        from odtc.runtime_rpc.loop.keeping import BestCheckpoint
+
+        if self.best is None:
+            return None
+        return BestCheckpoint(self.best, self.monitor, self.mode, restore=self.restore_best)
+
+    def callbacks(self) -> "list[Callback]":
+        """The others, in the order in which they are called."""
+        from odtc.runtime_rpc.loop.logs import JsonLines, TensorBoard
+        from odtc.runtime_rpc.loop.stopping import EarlyStopping, TimeLimit
+
+        found: list[Callback] = []
+        if self.log:
+            found.append(JsonLines(self.log))
+        if self.tensorboard:
+            found.append(TensorBoard(self.tensorboard))
+        if self.max_time is not None:
+            found.append(TimeLimit(self.max_time))
+        if self.patience:
+            found.append(EarlyStopping(self.monitor, self.patience, self.min_delta, self.mode))
+        return found
+
+
+def add_watching_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `Watching`, but for `--ema`."""
+    add = parser.add_argument
+    add(
+        "--validation",
+        type=Path,
+        metavar="DATA",
+        help="measure the loss on this each epoch, and the metrics",
+    )
+    add(
+        "--metric",
+        **MANY,
+        metavar="M",
+        help="accuracy, top-k{k=5}, mse, mae, r2, f1, iou or perplexity of the validation",
+    )
+    add(
+        "--validate-every",
+        type=at_least(1),
+        metavar="STEPS",
+        help="validate every so many steps, too",
+    )
+    add(
+        "--patience",
+        type=at_least(1),
+        metavar="N",
+        help="end the run when so many validations in a row are no better than the best",
+    )
+    add(
+        "--min-delta",
+        type=float,
+        default=0.0,
+        metavar="F",
+        help="the least by which one is better (default: 0)",
+    )
+    add("--best", type=output_file, metavar="FILE", help="keep the checkpoint of the best one")
+    add(
+        "--restore-best",
+        action="store_true",
+        help="evaluate and export the weights of the best one at the end",
+    )
+    add(
+        "--monitor",
+        metavar="COLUMN",
+        help="of the history, that says which is the best, such as val_accuracy (default: "
+        "val_loss, or loss without a validation)",
+    )
+    add("--mode", choices=("min", "max"), help="whether less or more of it is better")
+    add(
+        "--max-time",
+        type=float,
+        metavar="SECONDS",
+        help="end the run after so many seconds; --resume goes on with it",
+    )
+    add("--log", type=output_file, metavar="JSONL", help="write each step and validation as JSON")
+    add("--tensorboard", type=Path, metavar="FOLDER", help="write them for TensorBoard")

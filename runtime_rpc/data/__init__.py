@@ -1,0 +1,1 @@
+"""Samples to train with: what holds them, how files of them are read, and the batches of a run."""

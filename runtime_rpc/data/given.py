@@ -1,0 +1,112 @@
+"""What a caller of `Trainer.fit` gives for data: files, arrays, datasets, loaders.
+
+One table, the first line of which that takes the data reads it.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.errors import UsageError
+from odtc.core.ir.place import join
+from odtc.core.options.kinds import shown
+from odtc.core.specs import Role
+from odtc.runtime_rpc.data.samples import Samples, read_samples, samples_in
+from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.feed.arrays import as_array
+from odtc.runtime_rpc.feed.batches import named_arrays
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of data.
+
+    Attributes:
+        takes: whether something is of it.
+        read: makes a source of it.
+    """
+
+    takes: Callable[[Any], bool]
+    read: Callable[[Any, Manifest], Source]
+
+
+def source_of(data: Any, manifest: Manifest, what: str = "data") -> Source | None:
+    """The source of what a caller gives; None of what can only be gone through.
+
+    Raises:
+        DataError: it cannot be read, or does not fit the step.
+        UsageError: it is nothing of which there are samples.
+    """
+    for kind in KINDS:
+        if kind.takes(data):
+            return kind.read(data, manifest)
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
+        return None
+    raise UsageError(
+        f"the {what} is {shown(data)}, and there are no samples with labels in it",
+        where=what,
+        hint="give a file, a pair of arrays (x, y), a Dataset or a DataLoader, or what gives pairs "
+        "(x, y) of batches",
+    )
+
+
+def held_source(manifest: Manifest, batches: Iterable[Batch]) -> Source:
+    """The samples of one pass, in memory."""
+    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
+    places = {item.spec.name: item.place for item in (*inputs, *labels)}
+    held: dict[str, list[np.ndarray]] = {}
+    for x, y in batches:
+        for name, array in {**x, **y}.items():
+            held.setdefault(name, []).append(array)
+    arrays = {
+        name: join(parts, place) if (place := places.get(name)) else parts[0]
+        for name, parts in held.items()
+    }
+    return samples_in(arrays, [*held], inputs, labels, "data")
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether it is inputs and labels, each an array or arrays by name: no list of batches."""
+    return isinstance(data, tuple) and len(data) == 2 and all(map(_is_arrays, data))
+
+
+def _is_arrays(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_arrays, value.values()))
+    return value is None or hasattr(value, "shape")
+
+
+def _of_pair(data: tuple[Any, Any], manifest: Manifest) -> Samples:
+    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
+    x = _named(data[0], [item.spec.name for item in inputs], "input", [*manifest.bound])
+    y = _named({} if data[1] is None else data[1], [i.spec.name for i in labels], "label")
+    return samples_in(x | y, [*x, *y], inputs, labels, "data")
+
+
+def _named(
+    given: Any, names: list[str], what: str, bound: Iterable[str] = ()
+) -> dict[str, np.ndarray]:
+    found = named_arrays(given, names, what, [*bound])
+    return {name: as_array(array, what) for name, array in found.items()}
+
+
+def _of_mapping(data: Mapping[str, Any], manifest: Manifest) -> Samples:
+    arrays = {name: as_array(value, f"data {name}") for name, value in data.items()}
+    return samples_in(arrays, [*arrays], manifest.of_role(Role.INPUT), manifest.labels, "data")
+
+
+def _of_path(data: str | os.PathLike[str], manifest: Manifest) -> Source:
+    return read_samples(Path(os.fspath(data)), manifest)
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(lambda data: isinstance(data, Source), lambda data, _: data),
+    Kind(lambda data: isinstance(data, str | os.PathLike), _of_path),
+    Kind(_is_pair, _of_pair),
+    Kind(lambda data: isinstance(data, Mapping), _of_mapping),
+)

@@ -1,0 +1,134 @@
+"""A source of samples, and the batches that a run takes of it.
+
+A source only says how many samples there are, and gives those that are asked for. The order is made
+here: all epochs follow each other as one stream, each in an order that depends on the seed and on
+its number alone, and step `n` takes the `n`-th batch of that stream. So a batch may hold the last
+samples of an epoch and the first of the next one: none is left out. A run that is taken up at any
+step sees what it would have seen.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+
+from odtc.core.errors import DataError
+
+Arrays = dict[str, np.ndarray]
+Batch = tuple[Arrays, Arrays]
+
+
+class Source(ABC):
+    """Samples with their labels, any of which can be asked for.
+
+    Attributes:
+        count: how many there are.
+        where: they come from, for messages.
+        notes: what is to be said of them once.
+    """
+
+    count: int
+    where: str
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def in_file_order(self) -> bool:
+        """Whether they are never shuffled."""
+        return False
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether samples take time to get, so that a thread of their own gets them ahead."""
+        return False
+
+    @abstractmethod
+    def take(self, numbers: np.ndarray) -> Batch:
+        """Inputs and labels by name, of the samples with these numbers, in that order.
+
+        Raises:
+            DataError: they cannot be read, or do not fit the step.
+        """
+
+    @abstractmethod
+    def digest(self) -> str:
+        """What the samples are, as a hash that is the same however they are stored."""
+
+    def order(self, seed: int, epoch: int) -> np.ndarray:
+        """The numbers of the samples in the order of an epoch."""
+        if self.in_file_order:
+            return np.arange(self.count)
+        return np.random.default_rng([seed, epoch]).permutation(self.count)
+
+    def parts(self, size: int) -> Iterator[Batch]:
+        """All samples in order, so many at a time; the last part may have fewer."""
+        for start in range(0, self.count, size):
+            yield self.take(np.arange(start, min(start + size, self.count)))
+
+
+@dataclass
+class Stream:
+    """The batches of a run over a source.
+
+    Attributes:
+        source: of the samples.
+        batch: samples of a step.
+        seed: of the order.
+    """
+
+    source: Source
+    batch: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if len(self.source) < self.batch:
+            raise DataError(
+                f"the data holds {len(self.source)} samples; a step takes {self.batch}",
+                where=self.source.where,
+                hint=f"bring more, or compile with a --batch of at most {len(self.source)}",
+            )
+        # Two epochs may meet in a batch.
+        self._of_epoch = lru_cache(2)(lambda epoch: self.source.order(self.seed, epoch))
+
+    def steps_of(self, epochs: int) -> int:
+        """Steps up to the end of so many epochs: the whole batches in them."""
+        return epochs * len(self.source) // self.batch
+
+    def left_of(self, epochs: int) -> int:
+        """Samples of so many epochs that fill no batch, at the end of the last one."""
+        return epochs * len(self.source) % self.batch
+
+    def epochs_done(self, step: int) -> int:
+        """Epochs whose last step is taken after so many steps."""
+        # The most e with e * count // batch <= step.
+        return ((step + 1) * self.batch - 1) // len(self.source)
+
+    def epoch_ends(self, step: int) -> bool:
+        """Whether an epoch has its last step there."""
+        return step > 0 and self.epochs_done(step) > self.epochs_done(step - 1)
+
+    def numbers(self, step: int) -> np.ndarray:
+        """The samples of the step with that number, from 0."""
+        count, first = len(self.source), step * self.batch
+        found, need = [], self.batch
+        while need:
+            epoch, start = divmod(first, count)
+            found.append(self._of_epoch(epoch)[start : start + need])
+            first, need = first + len(found[-1]), need - len(found[-1])
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def segment(self, step: int, most: int) -> Iterator[Batch]:
+        """The batches after so many steps: at most so many, none behind the end of an epoch."""
+        end = self.steps_of(self.epochs_done(step) + 1)
+        return islice(self.batches(step), min(most, end - step))
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        """The batches of all steps from `start` on, without end."""
+        while True:
+            yield self.source.take(self.numbers(start))
+            start += 1

@@ -1,0 +1,1 @@
+"""The training loop: steps, validation, history, and what happens between them."""

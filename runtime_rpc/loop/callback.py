@@ -1,0 +1,48 @@
+"""What is called while a run goes on: one class to derive from, which all of odtc's own do too."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.loop.history import Row
+    from odtc.runtime_rpc.loop.run import Run
+
+
+class Callback:
+    """Hooks of a run, each of which does nothing; `run.stop("why")` ends it after the step.
+
+    Within a step they come in this order. `on_validation_end` and `on_epoch_end` get the row of the
+    history; a callback may add numbers of its own to it.
+    """
+
+    def on_train_begin(self, run: "Run") -> None:
+        """Before the first step; of a run that is taken up, with the history so far."""
+
+    def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
+        """After each step; those of one call to a device come one after the other."""
+
+    def on_validation_end(self, run: "Run", row: "Row") -> None:
+        """After a validation, at the end of an epoch or between."""
+
+    def on_epoch_end(self, run: "Run", row: "Row") -> None:
+        """After an epoch, and its validation."""
+
+    def on_safe_point(self, run: "Run") -> None:
+        """Where a checkpoint is of the step that was told last, and has its row in the history."""
+
+    def on_train_end(self, run: "Run") -> None:
+        """After the last step, also where something stopped the run; not after an error."""
+
+
+class OnEpoch(Callback):
+    """A function that gets the row of each epoch.
+
+    Args:
+        function: of the row.
+    """
+
+    def __init__(self, function) -> None:
+        self._function = function
+
+    def on_epoch_end(self, run: "Run", row: "Row") -> None:
+        """See `Callback.on_epoch_end`."""
+        self._function(row)

@@ -1,0 +1,186 @@
+"""The batches of a run, up to the end of each epoch.
+
+A source says how many samples it has, so that its batches can be told by their number alone:
+`odtc.runtime_rpc.data.source.Stream`. What is only gone through, as a DataLoader, tells its end
+when it comes. Its samples are cut into the batches of the step; what is left of a pass comes before
+the next one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.errors import DataError
+from odtc.core.ir.place import Place, join, take
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.source import Arrays, Batch, Stream
+from odtc.runtime_rpc.feed.batches import count_samples, named_arrays
+from odtc.runtime_rpc.feed.calling import pairs
+
+
+class Feed(Protocol):
+    """The batches of a run."""
+
+    def segment(self, step: int, most: int) -> Iterator[Batch]:
+        """The batches after so many steps: at most so many, none behind the end of an epoch."""
+        ...
+
+    def epoch_ends(self, step: int) -> bool:
+        """Whether an epoch has its last step there; asked of steps whose batches were taken."""
+        ...
+
+    def epochs_done(self, step: int) -> int:
+        """Epochs whose last step is taken after so many steps."""
+        ...
+
+    def steps_of(self, epochs: int) -> int | None:
+        """Steps up to the end of so many epochs; None where nobody knows."""
+        ...
+
+
+@dataclass
+class Passes:
+    """Batches of what is gone through again and again.
+
+    Attributes:
+        data: gives pairs of input and label, of any number of samples, in each pass.
+        manifest: of the step.
+        begin: is told the number of each pass before it, to set its order.
+        ends: the steps at which passes ended so far.
+    """
+
+    data: Iterable[Any]
+    manifest: Manifest
+    begin: Callable[[int], None] = lambda _: None
+    ends: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._at = 0
+        self._batches = self._all()
+
+    def segment(self, step: int, most: int) -> Iterator[Batch]:
+        """See `Feed.segment`. What was taken before is gone through again where a run goes on."""
+        if step < self._at:
+            self.ends.clear()
+            self._at, self._batches = 0, self._all()
+        for batch in self._batches:
+            self._at += 1
+            if self._at > step:
+                most -= 1
+                yield batch
+                if not most or self.epoch_ends(self._at):
+                    return
+
+    def epoch_ends(self, step: int) -> bool:
+        """See `Feed.epoch_ends`."""
+        self._reach(step)
+        return step in self.ends
+
+    def epochs_done(self, step: int) -> int:
+        """See `Feed.epochs_done`."""
+        self._reach(step)
+        return sum(end <= step for end in self.ends)
+
+    def steps_of(self, epochs: int) -> int | None:
+        """See `Feed.steps_of`."""
+        return None
+
+    def one_pass(self) -> Iterator[Batch]:
+        """The arrays of one pass, as they come."""
+        for x, y in pairs(self.data):
+            yield self._arrays(Role.INPUT, x), self._arrays(Role.LABEL, y)
+
+    def _reach(self, step: int) -> None:
+        """Goes through what a run took before, where it is taken up."""
+        while self._at < step:
+            next(self._batches)
+            self._at += 1
+
+    def _all(self) -> Iterator[Batch]:
+        number, taken, rest = 0, 0, None
+        while True:
+            self.begin(number)
+            before, waiting = taken, None
+            for part in pairs(self.data):
+                rest = self._joined(rest, part)
+                while (cut := self._cut(rest)) is not None:
+                    # One is held back: the last of a pass is known when the pass is over.
+                    if waiting is not None:
+                        yield waiting
+                    waiting, rest = cut
+                    taken += 1
+            if waiting is None:
+                raise DataError(
+                    f"a pass over the data gives no batch of {self.manifest.batch} samples",
+                    where="data",
+                    hint="give what can be gone through again, as a list or a DataLoader, and no "
+                    "generator that is used up"
+                    if before
+                    else "bring more samples",
+                )
+            self.ends.append(taken)
+            yield waiting
+            number += 1
+
+    def _joined(self, rest: Batch | None, part: tuple[Any, Any]) -> Batch:
+        now = self._arrays(Role.INPUT, part[0]), self._arrays(Role.LABEL, part[1])
+        if rest is None or not self._samples(rest):
+            return now
+        return tuple(  # type: ignore[return-value]
+            {
+                name: join([held[name], array], place) if (place := self._places[name]) else array
+                for name, array in new.items()
+            }
+            for held, new in zip(rest, now, strict=True)
+        )
+
+    def _arrays(self, role: Role, fed: Any) -> Arrays:
+        names = [item.spec.name for item in self.manifest.fed(role)]
+        given = {} if fed is None else fed
+        if isinstance(given, list | tuple) and len(names) > 1:
+            given = dict(zip(names, given, strict=False))
+        return named_arrays(given, names, role.value, self.manifest.bound)
+
+    def _cut(self, held: Batch) -> tuple[Batch, Batch] | None:
+        """The first batch of what is held, and the rest; None where there is none."""
+        batch, samples = self.manifest.batch, self._samples(held)
+        if samples < batch:
+            return None
+        if samples == batch:
+            return held, ({}, {})
+        first, rest = slice(batch), slice(batch, None)
+        return self._taken(held, first), self._taken(held, rest)
+
+    def _taken(self, held: Batch, samples: slice) -> Batch:
+        return tuple(  # type: ignore[return-value]
+            {
+                name: take(array, place, samples) if (place := self._places[name]) else array
+                for name, array in arrays.items()
+            }
+            for arrays in held
+        )
+
+    def _samples(self, held: Batch) -> int:
+        arrays = {**held[0], **held[1]}
+        cut = {
+            item: arrays[name] for name, item in self._fed.items() if name in arrays and item.place
+        }
+        return count_samples(cut, "data") if cut else (self.manifest.batch if arrays else 0)
+
+    @property
+    def _fed(self) -> dict[str, Argument]:
+        items = (*self.manifest.fed(Role.INPUT), *self.manifest.labels)
+        return {item.spec.name: item for item in items}
+
+    @property
+    def _places(self) -> dict[str, Place | None]:
+        return {name: item.place for name, item in self._fed.items()}
+
+
+def left_text(feed: Stream, left: int) -> str:
+    """What is said of samples that fill no batch."""
+    return (
+        f"the last {left} of {len(feed.source)} samples of the last epoch fill no batch of "
+        f"{feed.batch}: no step takes them; those of other epochs go with the next one"
+    )

@@ -1,0 +1,176 @@
+"""`Trainer.fit`: reads what a caller gives, and runs it."""
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from odtc.core.errors import UsageError
+from odtc.core.options.caller_warning import warn_caller
+from odtc.core.options.kinds import shown
+from odtc.runtime_rpc.data.given import held_source, source_of
+from odtc.runtime_rpc.data.source import Source, Stream
+from odtc.runtime_rpc.feed.calling import schedule_of
+from odtc.runtime_rpc.loop.callback import Callback, OnEpoch
+from odtc.runtime_rpc.loop.course import Course
+from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
+from odtc.runtime_rpc.loop.going import go
+from odtc.runtime_rpc.loop.history import History
+from odtc.runtime_rpc.loop.keeping import BestCheckpoint
+from odtc.runtime_rpc.loop.measured.metrics import metrics_of
+from odtc.runtime_rpc.loop.measured.validation import Validation
+from odtc.runtime_rpc.loop.run import Run
+from odtc.runtime_rpc.loop.trained import Trained
+
+_SCHEDULE = (
+    "give such as schedule=odtc.schedules.Cosine, or a function of the learning rate and the "
+    "number of updates"
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a caller of `Trainer.fit` gives; the arguments are there."""
+
+    data: Any
+    lr: Any
+    epochs: int | None
+    steps: int | None
+    validation: Any
+    metrics: Any
+    callbacks: Sequence[Any]
+    schedule: Callable[[float, int], Any] | None
+    validate_every: int | None
+    resume: str | None
+    seed: int
+    steps_per_call: int
+    ema: bool
+
+
+def fit(trainer: Trained, asked: Asked) -> History:
+    """Trains; see `Trainer.fit`."""
+    if asked.epochs is not None and asked.steps is not None:
+        raise UsageError("both epochs and steps are given", where="fit", hint="give one of them")
+    if asked.validation is None and (asked.metrics or asked.validate_every):
+        raise UsageError(
+            "metrics and validate_every need validation data", where="fit", hint="give validation="
+        )
+    _resume(trainer, asked.resume)
+    feed = feed_of(asked.data, trainer, asked.seed)
+    epochs = None if asked.steps else asked.epochs or 1
+    last_step = feed.steps_of(epochs) if epochs else asked.steps
+    course = Course(
+        feed,
+        asked.steps,
+        epochs,
+        _schedule(asked, last_step, trainer.manifest.accumulate),
+        asked.steps_per_call,
+        validation_of(trainer, asked.validation, asked.metrics, ema=asked.ema),
+        asked.validate_every,
+    )
+    _warn_left(feed, course)
+    callbacks = [_callback(each) for each in asked.callbacks]
+    run = Run(trainer, course, trainer.steps if asked.resume is None else 0)
+    history = go(run, callbacks)
+    for each in callbacks:
+        if isinstance(each, BestCheckpoint):
+            each.restored(run)
+    return history
+
+
+def feed_of(data: Any, trainer: Trained, seed: int) -> Feed:
+    """The batches of what a caller gives.
+
+    Raises:
+        DataError: it cannot be read, or does not fit the step.
+        UsageError: it is nothing of which there are samples.
+    """
+    source = source_of(data, trainer.manifest)
+    if source is None:
+        return Passes(data, trainer.manifest)
+    _warn(source)
+    return Stream(source, trainer.manifest.batch, seed)
+
+
+def validation_of(trainer: Trained, data: Any, metrics: Any, *, ema: bool) -> Validation | None:
+    """What is measured on other data; None where none is given.
+
+    Raises:
+        DataError: it cannot be read, or does not fit the step.
+        UsageError: a metric is none, or does not go with the labels.
+    """
+    if data is None:
+        return None
+    manifest = trainer.manifest
+    source = source_of(data, manifest, "validation")
+    if source is None:
+        source = held_source(manifest, Passes(data, manifest).one_pass())
+    _warn(source)
+    found = Validation(source, manifest, metrics_of(metrics), ema)
+    if note := found.note:
+        warn_caller(note)
+    return found
+
+
+def _resume(trainer: Trained, resume: str | os.PathLike[str] | None) -> None:
+    """Takes a run up, or begins one."""
+    if resume is None:
+        trainer.progress = ""
+    elif Path(resume).exists():
+        trainer.load_checkpoint(resume)
+    else:
+        warn_caller(f"there is no checkpoint {os.fspath(resume)} yet: the run begins anew")
+
+
+def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[[int], float]:
+    if asked.schedule is None:
+        return schedule_of(asked.lr)
+    if callable(asked.lr):
+        raise UsageError(
+            "lr is a schedule already, and schedule is given too", where="fit", hint="give one"
+        )
+    if last_step is None:
+        raise UsageError(
+            "nothing says how many steps the epochs of this data have, which the schedule takes",
+            where="fit",
+            hint="give steps= in place of epochs=, or lr= a schedule of a length of its own",
+        )
+    try:
+        inspect.signature(asked.schedule).bind(0.0, 1)
+        made = asked.schedule(asked.lr, max(last_step // accumulate, 1))
+    except TypeError as error:
+        raise UsageError(
+            f"schedule is {shown(asked.schedule)} that does not take what it is given: {error}",
+            where="fit",
+            hint=_SCHEDULE,
+        ) from error
+    if not callable(made):
+        raise UsageError(
+            f"schedule makes {shown(made)}, and no schedule", where="fit", hint=_SCHEDULE
+        )
+    return schedule_of(made)
+
+
+def _callback(given: Any) -> Callback:
+    if isinstance(given, Callback):
+        return given
+    if callable(given) and not isinstance(given, type):
+        return OnEpoch(given)
+    raise UsageError(
+        f"a callback is {shown(given)}, and neither an odtc.Callback nor a function",
+        where="callbacks",
+        hint="derive from odtc.Callback, or give a function of the row of each epoch",
+    )
+
+
+def _warn(source: Source) -> None:
+    for note in source.notes:
+        warn_caller(note)
+
+
+def _warn_left(feed: Feed, course: Course) -> None:
+    """Says which samples no step takes: those at the end of the last epoch that fill no batch."""
+    if isinstance(feed, Stream) and course.epochs and (left := feed.left_of(course.epochs)):
+        warn_caller(left_text(feed, left))

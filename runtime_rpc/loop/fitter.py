@@ -1,0 +1,121 @@
+"""The method `fit` of a trainer."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import (
+    ANYTHING,
+    FLAG,
+    FUNCTION,
+    PATH,
+    Kind,
+    optional,
+    several,
+    whole_from,
+)
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.loop.callback import Callback
+    from odtc.runtime_rpc.loop.history import History
+    from odtc.runtime_rpc.loop.trained import Trained
+
+_COUNT: Kind = optional(whole_from(1))
+_CALLBACKS = several(ANYTHING, "list of callbacks", "give a list, such as [odtc.EarlyStopping()]")
+
+
+class Fitter:
+    """A trainer's loop over data."""
+
+    @takes(
+        "trainer.fit",
+        data=ANYTHING,
+        lr=ANYTHING,
+        epochs=_COUNT,
+        steps=_COUNT,
+        validation=ANYTHING,
+        metrics=ANYTHING,
+        callbacks=_CALLBACKS,
+        schedule=optional(FUNCTION),
+        validate_every=_COUNT,
+        resume=optional(PATH),
+        seed=whole_from(0),
+        steps_per_call=whole_from(1),
+        ema=FLAG,
+    )
+    def fit(  # noqa: PLR0913 - one keyword for each choice of the user
+        self,
+        data: Any,
+        *,
+        lr: float | Callable[[int], float] = math.nan,
+        epochs: int | None = None,
+        steps: int | None = None,
+        validation: Any = None,
+        metrics: Any = (),
+        callbacks: "Sequence[Callback | Callable[[dict[str, float]], object]]" = (),
+        schedule: Callable[[float, int], Callable[[int], float]] | None = None,
+        validate_every: int | None = None,
+        resume: str | None = None,
+        seed: int = 0,
+        steps_per_call: int = 1,
+        ema: bool = False,
+    ) -> "History":
+        """Trains over data, with a validation at the end of each epoch.
+
+            history = trainer.fit("train.npz", lr=0.05, epochs=20, validation="test.npz",
+                                  metrics=["accuracy"], callbacks=[odtc.EarlyStopping(patience=3)])
+
+        Args:
+            data: a file or a folder, as of `odtc train --data`; a pair of arrays `(x, y)`, or a
+                mapping `{name: array}`, all of whose samples are shuffled in each epoch; a Dataset
+                of PyTorch or of Hugging Face; or what gives pairs of batches each time that it is
+                gone through, as a DataLoader: of any size, they are cut into those of the step.
+                Samples that fill no batch go with the next epoch.
+            lr: the learning rate, or a schedule, as of `train`; of the updates of this run.
+            epochs: passes over the data; one by default.
+            steps: in all, in place of epochs.
+            validation: data as above, which is evaluated and not trained: `val_loss`, the loss as
+                of all samples in one batch, and the metrics.
+            metrics: names such as `accuracy`, `top-k{k=5}`, `mse`, `mae`, `r2`, `f1`, `iou` and
+                `perplexity`, or functions of all outputs and all labels.
+            callbacks: `odtc.Callback` objects, such as `odtc.EarlyStopping`, `odtc.Checkpoint` and
+                `odtc.BestCheckpoint`; a function gets the row of each epoch.
+            schedule: makes the schedule, of `lr` and the number of updates of the run, as
+                `odtc.schedules.Cosine` does.
+            validate_every: steps from one validation to the next, beside those of epochs.
+            resume: a checkpoint of `odtc.Checkpoint`, from which the run goes on with the same
+                arguments, to the same bits; where there is none yet it begins, with a warning.
+            seed: of the samples' order.
+            steps_per_call: as of `train`.
+            ema: whether validations take the moving averages of the weights.
+
+        Returns:
+            What was measured, a row each epoch and each validation between.
+
+        Raises:
+            DataError: the data cannot be read, or do not fit the step.
+            UsageError: arguments do not go together, or a metric not with the labels.
+            NumericError: as of `step`.
+            ArtifactError: the checkpoint is damaged, or of another model.
+            OutputError: a checkpoint or a log cannot be written.
+            DeviceError: the device failed.
+        """
+        from odtc.runtime_rpc.loop.fit import Asked, fit
+
+        asked = Asked(
+            data,
+            lr,
+            epochs,
+            steps,
+            validation,
+            metrics,
+            callbacks,
+            schedule,
+            validate_every,
+            resume,
+            seed,
+            steps_per_call,
+            ema,
+        )
+        return fit(cast("Trained", self), asked)

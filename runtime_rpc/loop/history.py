@@ -1,0 +1,110 @@
+"""The history of a run: what was measured when, as a table that is the same however it was cut."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from odtc.core.errors import UsageError
+from odtc.core.options.option_text import did_you_mean
+
+Row = dict[str, float]
+
+
+@dataclass
+class History:
+    """What a run measured: a row at the end of each epoch, and at each validation between.
+
+    `history["val_loss"]` is a column. A run that was interrupted and taken up has the same rows, to
+    the last bit, as one that was not.
+
+    Attributes:
+        rows: each with `step`, `epoch` (from 1), `lr` of its last step, `loss` (the mean of those
+            of the steps since the row before), and where there is a validation `val_loss` and its
+            metrics, as `val_accuracy`.
+        stopped: why the run ended before its last step; empty where it did not.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    stopped: str = ""
+
+    def __getitem__(self, key: str) -> list[float]:
+        names = self.keys()
+        if key not in names:
+            raise UsageError(
+                f"the history has no column {key!r}",
+                hint=f"{did_you_mean(key, names)}it has {', '.join(names) or 'no rows'}",
+            )
+        return [row[key] for row in self.rows if key in row]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def keys(self) -> list[str]:
+        """The names of the columns."""
+        return [*dict.fromkeys(key for row in self.rows for key in row)]
+
+    def best(self, monitor: str = "val_loss", *, larger: bool = False) -> Row | None:
+        """The row with the best value of a column, the first of equal ones; None without one."""
+        rows = [row for row in self.rows if monitor in row and row[monitor] == row[monitor]]
+        if not rows:
+            return None
+        return max(rows, key=lambda row: row[monitor] if larger else -row[monitor])
+
+    def as_data(self) -> list[Row]:
+        """The rows as what JSON has."""
+        return [dict(row) for row in self.rows]
+
+    def __str__(self) -> str:
+        names = self.keys()
+        cells = [names, *([_shown(row.get(name)) for name in names] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in cells]
+        return "\n".join([*lines, *([f"stopped: {self.stopped}"] if self.stopped else [])])
+
+    __repr__ = __str__
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+@dataclass
+class Progress:
+    """What a checkpoint keeps of a run beside the weights: enough to go on as if nothing had been.
+
+    Attributes:
+        start: the trainer's steps before the run.
+        step: the trainer's steps at the checkpoint.
+        rows: of the history.
+        loss: the sum of the losses since the last row.
+        count: of these.
+        notes: what callbacks keep, for JSON.
+    """
+
+    start: int = 0
+    step: int = 0
+    rows: list[Row] = field(default_factory=list)
+    loss: float = 0.0
+    count: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        """As JSON: Python writes a float so that it reads back to the same bits."""
+        return json.dumps(self.__dict__)
+
+    @staticmethod
+    def of_text(text: str, step: int) -> "Progress | None":
+        """Reads it back; None where it is of another step, or of none."""
+        if not text:
+            return None
+        try:
+            found = Progress(**json.loads(text))
+        except (TypeError, ValueError):
+            return None
+        return found if found.step == step else None

@@ -1,0 +1,132 @@
+"""Checkpoints of a run: the last one, some before it, and the best."""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odtc.core.disk.files import atomic_write
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import FLAG, PATH, TEXT, optional, whole_from
+from odtc.runtime_rpc.loop.callback import Callback
+from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, monitor_of
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.loop.history import Row
+    from odtc.runtime_rpc.loop.run import Run
+
+_NUMBERED = "numbered checkpoints"
+
+
+class Checkpoint(Callback):
+    """Writes a checkpoint at the end of a run, and now and then before it.
+
+    Args:
+        path: of the file, which is always the last one: the run is taken up from it.
+        every: steps from one to the next, where the device is; None for one at the end.
+        keep: how many are kept beside it, each as `NAME-stepN`; older ones of the run are removed.
+    """
+
+    @takes("odtc.Checkpoint", path=PATH, every=optional(whole_from(1)), keep=whole_from(0))
+    def __init__(
+        self, path: str | os.PathLike[str], every: int | None = None, keep: int = 0
+    ) -> None:
+        self._path, self._every, self._keep = Path(path), every, keep
+        self._saved = 0
+
+    def on_train_begin(self, run: "Run") -> None:
+        """See `Callback.on_train_begin`."""
+        self._saved = run.step
+
+    def on_safe_point(self, run: "Run") -> None:
+        """See `Callback.on_safe_point`."""
+        if self._every is not None and run.step // self._every > self._saved // self._every:
+            self._save(run)
+
+    def on_train_end(self, run: "Run") -> None:
+        """See `Callback.on_train_end`."""
+        self._save(run)
+
+    def _save(self, run: "Run") -> None:
+        self._saved = run.step
+        if not self._keep:
+            run.save(self._path)
+            return
+        kept: list[int] = run.notes.setdefault(_NUMBERED, [])
+        if run.step not in kept:
+            kept.append(run.step)
+        older = kept[: len(kept) - self._keep]
+        del kept[: len(older)]
+        run.save(self._path)
+        with atomic_write(self._numbered(run.step)) as temporary:
+            shutil.copyfile(self._path, temporary)
+        # After the checkpoint that has no part in them: what a kill leaves is one too many.
+        for step in older:
+            with suppress(FileNotFoundError):
+                self._numbered(step).unlink()
+
+    def _numbered(self, step: int) -> Path:
+        return self._path.with_name(f"{self._path.stem}-step{step}{self._path.suffix}")
+
+
+class BestCheckpoint(Callback):
+    """Writes a checkpoint after each validation that is the best so far.
+
+    Args:
+        path: of the file.
+        monitor: column of the history; `val_loss` by default.
+        mode: `min` or `max`; by default what is better of the column.
+        restore: whether the trainer has these weights after the run, and their step count.
+    """
+
+    @takes(
+        "odtc.BestCheckpoint",
+        path=PATH,
+        monitor=optional(TEXT),
+        mode=optional(TEXT),
+        restore=FLAG,
+    )
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        monitor: str | None = None,
+        mode: str | None = None,
+        *,
+        restore: bool = False,
+    ) -> None:
+        check_mode(mode, "odtc.BestCheckpoint")
+        self.path, self.restore, self._asked = Path(path), restore, (monitor, mode)
+        self._monitor: Monitor | None = None
+
+    def on_train_begin(self, run: "Run") -> None:
+        """See `Callback.on_train_begin`."""
+        self._monitor = monitor_of(run, *self._asked, "BestCheckpoint")
+
+    def on_validation_end(self, run: "Run", row: "Row") -> None:
+        """See `Callback.on_validation_end`."""
+        if self.best(run) is row:
+            run.save(self.path)
+
+    def on_epoch_end(self, run: "Run", row: "Row") -> None:
+        """See `Callback.on_epoch_end`; a run without validation has nothing but these."""
+        if not run.course.validation:
+            self.on_validation_end(run, row)
+
+    @property
+    def column(self) -> str:
+        """The column that it watches."""
+        assert self._monitor
+        return self._monitor.column
+
+    def best(self, run: "Run") -> "Row | None":
+        """The best row of a run so far."""
+        assert self._monitor
+        return self._monitor.best(run)
+
+    def restored(self, run: "Run") -> bool:
+        """Gives the trainer the best weights, where that is asked for and there are any."""
+        if not self.restore or self.best(run) is None:
+            return False
+        run.trainer.load_checkpoint(self.path)
+        return True

@@ -1,0 +1,1 @@
+"""What a validation measures: the loss of a step, and metrics."""

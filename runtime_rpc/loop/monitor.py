@@ -1,0 +1,81 @@
+"""The column of a history that a callback watches, and which of its values are the better ones."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odtc.core.errors import UsageError
+from odtc.core.options.option_text import did_you_mean
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.loop.history import Row
+    from odtc.runtime_rpc.loop.run import Run
+
+VAL, LOSS, MIN, MAX = "val_", "loss", "min", "max"
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """A column of a history.
+
+    Attributes:
+        column: such as `val_loss`.
+        larger: whether larger values are better.
+    """
+
+    column: str
+    larger: bool
+
+    def best(self, run: "Run") -> "Row | None":
+        """The best row so far; None where there is none."""
+        return run.history.best(self.column, larger=self.larger)
+
+    def improves(self, value: float, best: float, least: float) -> bool:
+        """Whether a value is better than the best one by more than `least`."""
+        return value > best + least if self.larger else value < best - least
+
+
+def check_mode(mode: str | None, where: str) -> None:
+    """Checks what a caller gives.
+
+    Raises:
+        UsageError: it is neither `min` nor `max`.
+    """
+    if mode not in (None, MIN, MAX):
+        raise UsageError(
+            f"mode {mode!r} is neither min nor max", where=where, hint="give one, or leave it out"
+        )
+
+
+def monitor_of(run: "Run", monitor: str | None, mode: str | None, where: str) -> Monitor:
+    """What a callback watches in a run.
+
+    Args:
+        run: that it watches.
+        monitor: the column; None for the loss of the validation, or where there is none that of the
+            training.
+        mode: `min` or `max`; None for what is known of the column.
+        where: the callback, for messages.
+
+    Raises:
+        UsageError: the run has no such column, or nothing says which values are better.
+    """
+    validation = run.course.validation
+    held = (
+        {f"{VAL}{key}": validation.larger_is_better(key) for key in validation.keys}
+        if (validation)
+        else {}
+    )
+    held[LOSS] = False
+    column = monitor or (f"{VAL}{LOSS}" if f"{VAL}{LOSS}" in held else LOSS)
+    if column not in held:
+        hint = f"{did_you_mean(column, held)}one of: {', '.join(held)}"
+        needs = "" if validation else "; others need validation data"
+        raise UsageError(f"the run has no column {column!r}", where=where, hint=hint + needs)
+    larger = held[column] if mode is None else mode == MAX
+    if larger is None:
+        raise UsageError(
+            f"nothing says whether larger values of {column} are better",
+            where=where,
+            hint="give mode='max' or mode='min'",
+        )
+    return Monitor(column, larger)

@@ -1,0 +1,74 @@
+"""A run at work, as callbacks see it: its history, its step, and how it is stopped and saved.
+
+What a run does after a step follows from the step's number and the history alone. Both are in each
+checkpoint (`Progress`), so that a run that goes on from one does what it would have done.
+"""
+
+import os
+
+from odtc.runtime_rpc.loop.course import Course
+from odtc.runtime_rpc.loop.history import History, Progress
+from odtc.runtime_rpc.loop.trained import Trained
+
+
+class Run:
+    """A run at work.
+
+    Args:
+        trainer: takes the steps.
+        course: what is to be done.
+        start: the trainer's steps before the run, where no checkpoint says it.
+
+    Attributes:
+        trainer: with the weights.
+        course: what is to be done.
+        now: what checkpoints keep of it.
+        history: so far.
+        notes: what callbacks keep in checkpoints, for JSON.
+        step: the number of the step that was told last.
+        seconds: that the steps of this process took.
+        loss: of the last step; None before it.
+    """
+
+    def __init__(self, trainer: Trained, course: Course, start: int) -> None:
+        self.trainer, self.course = trainer, course
+        self.now = Progress.of_text(trainer.progress, trainer.steps) or Progress(start)
+        self.history = History(self.now.rows)
+        self.notes = self.now.notes
+        self.step = trainer.steps - self.now.start
+        self.seconds = 0.0
+        self.loss: float | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The number, from 1, of the epoch that the last step belongs to."""
+        return self.course.feed.epochs_done(self.step - 1) + 1 if self.step else 1
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the last step."""
+        return self.course.schedule(max(self.step - 1, 0) // self.trainer.manifest.accumulate)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the device is at the step that was told last, and no further."""
+        return self.step + self.now.start == self.trainer.steps
+
+    def stop(self, reason: str) -> None:
+        """Ends the run as soon as the device is at the step that was told last."""
+        self.history.stopped = self.history.stopped or reason
+
+    def note(self) -> None:
+        """Gives the trainer what checkpoints keep of the run."""
+        self.now.step = self.trainer.steps
+        self.trainer.progress = self.now.to_text()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a checkpoint that the run can be taken up from.
+
+        Raises:
+            NumericError: weights or state are not finite; a checkpoint that is there stays.
+            OutputError: the file cannot be written.
+        """
+        self.note()
+        self.trainer.save_checkpoint(path)

@@ -1,0 +1,99 @@
+"""What ends a run before its last step."""
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import NUMBER, TEXT, optional, whole_from
+from odtc.runtime_rpc.loop.callback import Callback
+from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, monitor_of
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.loop.history import Row
+    from odtc.runtime_rpc.loop.run import Run
+
+
+class EarlyStopping(Callback):
+    """Ends a run whose validations improve no more.
+
+    What it decides follows from the history alone, so that a run that is taken up stops where it
+    would have stopped.
+
+    Args:
+        monitor: column of the history; `val_loss` by default.
+        patience: rows that may follow the best one without an improvement.
+        min_delta: the least by which a value has to be better.
+        mode: `min` or `max`; by default what is better of the column.
+
+    Raises:
+        UsageError: a value is of another kind; the run has no such column.
+    """
+
+    @takes(
+        "odtc.EarlyStopping",
+        monitor=optional(TEXT),
+        patience=whole_from(1),
+        min_delta=NUMBER,
+        mode=optional(TEXT),
+    )
+    def __init__(
+        self,
+        monitor: str | None = None,
+        patience: int = 3,
+        min_delta: float = 0.0,
+        mode: str | None = None,
+    ) -> None:
+        check_mode(mode, "odtc.EarlyStopping")
+        self._asked, self._patience, self._least = (monitor, mode), patience, min_delta
+        self._monitor: Monitor | None = None
+
+    def on_train_begin(self, run: "Run") -> None:
+        """See `Callback.on_train_begin`."""
+        self._monitor = monitor_of(run, *self._asked, "EarlyStopping")
+        self._decide(run)
+
+    def on_validation_end(self, run: "Run", row: "Row") -> None:
+        """See `Callback.on_validation_end`."""
+        self._decide(run)
+
+    def on_epoch_end(self, run: "Run", row: "Row") -> None:
+        """See `Callback.on_epoch_end`; a run without validation has nothing but these."""
+        self._decide(run)
+
+    def _decide(self, run: "Run") -> None:
+        monitor = self._monitor
+        assert monitor
+        best, at, waited = math.nan, 0, 0
+        for row in run.history:
+            value = row.get(monitor.column, math.nan)
+            if math.isnan(best) or monitor.improves(value, best, self._least):
+                best, at, waited = value, row["step"], 0
+            else:
+                waited += 1
+        if waited >= self._patience:
+            run.stop(
+                f"{monitor.column} is no better than {best:.4g} at step {at} for {waited} "
+                "validations"
+            )
+
+
+class TimeLimit(Callback):
+    """Ends a run of this process after so many seconds; a checkpoint goes on from there.
+
+    Args:
+        seconds: above 0.
+    """
+
+    @takes("odtc.TimeLimit", seconds=NUMBER)
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._end = seconds, math.inf
+
+    def on_train_begin(self, run: "Run") -> None:
+        """See `Callback.on_train_begin`."""
+        self._end = time.monotonic() + self._seconds
+
+    def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
+        """See `Callback.on_train_batch_end`."""
+        if time.monotonic() >= self._end:
+            run.stop(f"the time limit of {self._seconds:g} seconds")

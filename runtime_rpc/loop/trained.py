@@ -1,0 +1,37 @@
+"""What a run needs of a trainer."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Manifest, StepPlan
+
+
+class Trained(Protocol):
+    """A trainer, as a run sees it: `odtc.runtime_rpc.trainer.Trainer`.
+
+    Attributes:
+        steps: number of steps taken, checkpoints included.
+        progress: of a run, as text; checkpoints keep it.
+    """
+
+    steps: int
+    progress: str
+
+    @property
+    def manifest(self) -> Manifest: ...  # noqa: D102
+    @property
+    def plan(self) -> StepPlan: ...  # noqa: D102
+
+    def train(  # noqa: D102
+        self, batches: Iterable[Any], lr: Callable[[int], float], steps_per_call: int = 1
+    ) -> Iterator[float]: ...
+
+    def evaluate(  # noqa: D102
+        self, x: Any, output: str | None = None, *, ema: bool = False
+    ) -> np.ndarray: ...
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102
+    def load_checkpoint(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102
