@@ -10,7 +10,6 @@ from pathlib import Path
 
 from odtc.core.process.progress import Progress
 from odtc.runtime_rpc.native.android.device import android_device
-from odtc.runtime_rpc.server_files import write_server
 from odtc.runtime_rpc.standin.android import emulated, write_android
 from odtc.runtime_rpc.standin.gpu import LIBRARY, build_gpu_root
 from odtc.runtime_rpc.standin.root import (
@@ -21,6 +20,7 @@ from odtc.runtime_rpc.standin.root import (
     add_mount_points,
     build_root,
 )
+from odtc.runtime_rpc.standin.server_files import write_server
 
 _CPU = "cortex-a76"
 _PROGRAM = "/system/bin/odtc-device"

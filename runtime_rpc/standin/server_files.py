@@ -1,12 +1,11 @@
-"""The files that a device needs of odtc: the server's modules, and stubs of Android's C library."""
+"""The files of the server in Python on an emulated phone, and stubs of Android's C library."""
 
-import hashlib
 from pathlib import Path
 
 from odtc.backends.objects.system_libraries import bionic_names
 from odtc.runtime_rpc.server.net.wire import NAMES
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 _FOLDER = "odtc/runtime_rpc"
 # What the server has been brought to, with a C library of its own.
 _MACHINE = "aarch64"
@@ -29,9 +28,3 @@ def write_server(folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-
-
-def server_hash() -> str:
-    """A hash that differs when a file does."""
-    files = server_files()
-    return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
