@@ -79,9 +79,12 @@ static int keep(const char *path) {
     char *end = strchr(before, '\n');
     if (end) *end = '\0';
     snprintf(line, sizeof line, "%s\t", path);
-    int is_kept = read_text(KEPT, kept, MOST_KEPT, 0) > 0 && strstr(kept, line);
+    ssize_t used = read_text(KEPT, kept, MOST_KEPT, 0);
+    int is_kept = used > 0 && strstr(kept, line);
     snprintf(line, sizeof line, "%s\t%s\n", path, before);
-    failed = !is_kept && write_text(KEPT, line, O_CREAT | O_APPEND | O_NOFOLLOW);
+    errno = ENOSPC; /* what does not fit would not be restored */
+    failed = !is_kept && (used + (ssize_t)strlen(line) >= MOST_KEPT ||
+                          write_text(KEPT, line, O_CREAT | O_APPEND | O_NOFOLLOW));
   }
   int why = errno;
   free(kept);
