@@ -156,7 +156,7 @@ static odtc_code write_file(odtc_trainer *t, const char *path, const odtc_text *
   odtc_problem other = {0};
   odtc_code code = ODTC_OK;
   for (; *tensors && !code; ++tensors) {
-    if ((code = odtc_fetch_argument(t, number_of(t, *tensors)))) file.error = EIO;
+    if ((code = odtc_fetch_argument(t, number_of(t, *tensors)))) file.error = EINTR; /* of which nobody is told */
     odtc_add_to_file(&file, (*tensors)->data, (*tensors)->bytes);
     odtc_leave_argument(t, number_of(t, *tensors));
   }
