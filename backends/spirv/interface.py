@@ -5,7 +5,8 @@ bytes for each, as push constants; what is more than every device takes of these
 after the storage buffers.
 
 Buffers are decorated neither `Restrict` nor `Aliased`: several may be the one arena, but tensors of
-a call never share a byte of it, so that no store changes what another buffer's loads give.
+a call never share a byte of it, so that no store changes what another buffer's loads give. Those
+that a kernel only reads are `NonWritable`: by that a runtime knows which launches wait for which.
 """
 
 from collections.abc import Sequence
@@ -65,6 +66,14 @@ def declare(kernel: KernelWriter, function: tirx.PrimFunc) -> Interface:
             kernel.values[scalar] = (loaded,)
     described = [(_CODES[kind.code], kind.bits, 1) for kind in kinds]
     return Interface((*[_HANDLE] * len(buffers), *described), is_uniform)
+
+
+def mark_read_only(kernel: KernelWriter) -> None:
+    """Decorates the buffers that the code, which is written, only reads."""
+    places = kernel.buffers.values()
+    buffers = {each.variable for each in places if each.storage is StorageClass.STORAGE_BUFFER}
+    for variable in sorted(buffers - kernel.written):
+        kernel.module.decorate(variable, Decoration.NON_WRITABLE)
 
 
 def _storage_buffer(kernel: KernelWriter, buffer: Any, binding: int) -> BufferPlace:

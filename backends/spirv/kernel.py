@@ -54,6 +54,7 @@ class KernelWriter:
         buffers: places of buffers, and of the pointers that they are views of.
         group: work-items of a work-group, along three axes.
         inputs: ids of the variables that the device sets.
+        written: ids of the variables that something is stored in.
     """
 
     def __init__(self, name: str, translators: Translators) -> None:
@@ -65,6 +66,7 @@ class KernelWriter:
         self.buffers: dict[Any, BufferPlace] = {}
         self.group = [1, 1, 1]
         self.inputs: dict[int, int] = {}
+        self.written: set[int] = set()
         self._translators = translators
 
     def value(self, expression: ir.Expr) -> Value:

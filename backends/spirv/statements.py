@@ -65,6 +65,7 @@ def _store(kernel: KernelWriter, node: Any) -> None:
     place, kind = kernel.buffers[node.buffer], kernel.kind(node.value)
     (index,) = node.indices
     values = kernel.value(node.value)
+    kernel.written.add(place.variable)
     for pointer, value in zip(kernel.elements(place, index), values, strict=True):
         kernel.body.do(Op.STORE, pointer, cast(kernel, kind, place.stored, value))
 

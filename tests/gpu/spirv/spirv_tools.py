@@ -2,6 +2,7 @@
 
 import struct
 import subprocess
+from collections.abc import Iterator
 
 from odtc.backends.spirv.assemble import Shader
 
@@ -29,3 +30,18 @@ def capabilities(shader: Shader) -> set[int]:
         found.add(shader.words[at + 1])
         at += shader.words[at] >> 16
     return found
+
+
+def read_only(shader: Shader) -> set[int]:
+    """Returns the bindings that are decorated as ones that the kernel only reads."""
+    decorated = [words[1:] for words in _instructions(shader) if words[0] & 0xFFFF == 71]
+    bindings = {words[0]: words[2] for words in decorated if words[1] == 33}
+    return {bindings[words[0]] for words in decorated if words[1] == 24}
+
+
+def _instructions(shader: Shader) -> Iterator[tuple[int, ...]]:
+    at = 5
+    while at < len(shader.words):
+        size = shader.words[at] >> 16
+        yield shader.words[at : at + size]
+        at += size

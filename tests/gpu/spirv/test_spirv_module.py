@@ -16,7 +16,7 @@ from odtc.core.errors import BuildError
 from tests.gpu.elementwise import COUNT, on_vulkan
 from tests.gpu.on_device import compiled, run_kernel
 from tests.gpu.spirv.module_reader import HANDLE, Reader
-from tests.gpu.spirv.spirv_tools import binary, capabilities, check_valid
+from tests.gpu.spirv.spirv_tools import binary, capabilities, check_valid, read_only
 
 SCALARS = {(0, 32, 1), (0, 64, 1)}
 # pyright: reportInvalidTypeForm=false
@@ -107,6 +107,34 @@ def test_many_numbers_are_a_uniform_buffer(count: int, made: list[Shader]) -> No
         np.testing.assert_array_equal(result.numpy(), start * 100 + np.arange(count))
     (shader,) = made
     assert shader.interface.is_uniform == (count > 16)
+    check_valid(shader)
+
+
+def test_buffers_that_are_only_read_say_so(made: list[Shader]) -> None:
+    """A buffer that is read and written is none of them, nor one that is written through a view."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        read: T.Buffer((64,), "int32"),
+        both: T.Buffer((64,), "int32"),
+        viewed: T.Buffer((64,), "int32"),
+        out: T.Buffer((64,), "int32"),
+    ):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        block = T.launch_thread("blockIdx.x", 2)
+        item = T.launch_thread("threadIdx.x", 32)
+        near = T.alloc_buffer((32,), "int32", scope="shared")
+        view = T.decl_buffer((2, 32), "int32", data=viewed.data)
+        near[item] = read[block * 32 + item] + both[block * 32 + item]
+        both[block * 32 + item] = 1
+        view[block, item] = 2
+        out[block * 32 + item] = near[item]
+
+    compiled(main, "vulkan")
+    (shader,) = made
+    # Buffers are in the order in which the kernel that TVM makes of it uses them.
+    assert len(shader.interface.arguments) == 4
+    assert len(read_only(shader)) == 1
     check_valid(shader)
 
 
