@@ -1,0 +1,187 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "vk_gpu.h"
+
+/* What a kernel's SPIR-V may ask of a device, by the number of the capability. */
+static const struct {
+  uint32_t number;
+  const char *name;
+} CAPABILITIES[] = {
+    {1, "shaders"},
+    {9, "arithmetic with float16"},
+    {10, "arithmetic with float64"},
+    {11, "arithmetic with int64"},
+    {22, "arithmetic with int16"},
+    {39, "arithmetic with int8"},
+    {4433, "buffers of 16-bit numbers"},
+    {4448, "buffers of 8-bit numbers"},
+};
+enum { CAPABILITY_COUNT = sizeof CAPABILITIES / sizeof *CAPABILITIES };
+static const char HALVES[] = "VK_KHR_shader_float16_int8", BYTES[] = "VK_KHR_8bit_storage";
+enum { MOST_DEVICES = 64, MOST_FAMILIES = 32 };
+
+odtc_code odtc_vk_check_capability(const odtc_gpu *gpu, uint32_t capability, const char *kernel,
+                                   odtc_problem *problem) {
+  for (size_t n = 0; n < CAPABILITY_COUNT; ++n) {
+    if (CAPABILITIES[n].number != capability) continue;
+    if (gpu->capabilities >> n & 1) return ODTC_OK;
+    return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %.100s needs %s, which %.100s lacks", kernel,
+                     CAPABILITIES[n].name, gpu->properties.deviceName);
+  }
+  return odtc_fail(problem, ODTC_UNSUPPORTED,
+                   "the kernel %.100s needs the capability %u of SPIR-V, which this version does not know",
+                   kernel, capability);
+}
+
+static int is_gpu(VkPhysicalDeviceType type) {
+  return type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+         type == VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU;
+}
+
+/* The families of queues of a device; returns how many there are. */
+static uint32_t families(const odtc_gpu *gpu, VkPhysicalDevice device,
+                         VkQueueFamilyProperties found[MOST_FAMILIES]) {
+  uint32_t count = MOST_FAMILIES;
+  gpu->vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, found);
+  return count;
+}
+
+/* The first family for kernels; MOST_FAMILIES if there is none. */
+static uint32_t computing(const VkQueueFamilyProperties *found, uint32_t count) {
+  for (uint32_t n = 0; n < count; ++n)
+    if (found[n].queueFlags & VK_QUEUE_COMPUTE_BIT) return n;
+  return MOST_FAMILIES;
+}
+
+/* The queue by which batches travel while a step runs: one that does nothing but copy, or a second one for
+   kernels; else there is but one. */
+static void choose_queues(odtc_gpu *gpu) {
+  VkQueueFamilyProperties found[MOST_FAMILIES];
+  uint32_t count = families(gpu, gpu->physical, found), first = computing(found, count);
+  gpu->compute.family = gpu->transfer.family = first;
+  gpu->timestamp_bits = found[first].timestampValidBits;
+  gpu->transfer.number = found[first].queueCount > 1;
+  for (uint32_t n = 0; n < count; ++n) {
+    if ((found[n].queueFlags & 7) != VK_QUEUE_TRANSFER_BIT) continue; /* 7: graphics, compute, transfer */
+    gpu->transfer = (odtc_vk_line){.family = n};
+    return;
+  }
+}
+
+static odtc_code choose_device(odtc_gpu *gpu, int number, odtc_problem *problem) {
+  VkPhysicalDevice found[MOST_DEVICES];
+  VkQueueFamilyProperties queues[MOST_FAMILIES];
+  uint32_t count = MOST_DEVICES;
+  int seen = 0;
+  VkResult listed = gpu->vk.EnumeratePhysicalDevices(gpu->instance, &count, found);
+  if (listed != VK_INCOMPLETE && odtc_vk_check(gpu, listed, "the devices of Vulkan", problem))
+    return problem->code;
+  for (int gpus = 1; gpus >= 0; --gpus) {
+    for (uint32_t n = 0; n < count; ++n) {
+      gpu->vk.GetPhysicalDeviceProperties(found[n], &gpu->properties);
+      int is_old = gpu->properties.apiVersion < VK_API_VERSION_1_1;
+      if (is_old || is_gpu(gpu->properties.deviceType) != gpus) continue;
+      if (computing(queues, families(gpu, found[n], queues)) == MOST_FAMILIES || seen++ != number) continue;
+      gpu->physical = found[n];
+      return ODTC_OK;
+    }
+  }
+  return odtc_fail(problem, ODTC_DEVICE, "there is no Vulkan device %d: this machine has %d", number, seen);
+}
+
+static odtc_code has_extension(odtc_gpu *gpu, const char *name, int *has, odtc_problem *problem) {
+  uint32_t count = 0;
+  gpu->vk.EnumerateDeviceExtensionProperties(gpu->physical, NULL, &count, NULL);
+  VkExtensionProperties *found = calloc(count + 1, sizeof *found);
+  if (!found) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for a list of extensions");
+  gpu->vk.EnumerateDeviceExtensionProperties(gpu->physical, NULL, &count, found);
+  *has = 0;
+  for (uint32_t n = 0; n < count; ++n) *has |= !strcmp(found[n].extensionName, name);
+  free(found);
+  return ODTC_OK;
+}
+
+/* Makes the device, with all that kernels may ask for and it has. */
+static odtc_code make_device(odtc_gpu *gpu, odtc_problem *problem) {
+  int has_halves, has_bytes;
+  if (has_extension(gpu, HALVES, &has_halves, problem) || has_extension(gpu, BYTES, &has_bytes, problem))
+    return problem->code;
+  VkPhysicalDevice8BitStorageFeatures bytes = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES};
+  VkPhysicalDeviceShaderFloat16Int8Features small = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
+      .pNext = has_bytes ? &bytes : NULL};
+  VkPhysicalDevice16BitStorageFeatures halves = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+      .pNext = has_halves ? (void *)&small : small.pNext};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                        .pNext = &halves};
+  gpu->vk.GetPhysicalDeviceFeatures2(gpu->physical, &features);
+  /* Each access would be checked: kernels stay within their buffers. */
+  features.features.robustBufferAccess = 0;
+  const VkBool32 has[CAPABILITY_COUNT] = {
+      1,
+      small.shaderFloat16,
+      features.features.shaderFloat64,
+      features.features.shaderInt64,
+      features.features.shaderInt16,
+      small.shaderInt8,
+      halves.storageBuffer16BitAccess,
+      bytes.storageBuffer8BitAccess,
+  };
+  for (size_t n = 0; n < CAPABILITY_COUNT; ++n) gpu->capabilities |= (uint32_t)!!has[n] << n;
+  const char *extensions[2];
+  uint32_t extension_count = 0;
+  if (has_halves) extensions[extension_count++] = HALVES;
+  if (has_bytes) extensions[extension_count++] = BYTES;
+  const float priorities[2] = {1, 1};
+  int apart = gpu->transfer.family != gpu->compute.family;
+  const VkDeviceQueueCreateInfo queues[2] = {
+      {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+       .queueFamilyIndex = gpu->compute.family,
+       .queueCount = apart ? 1 : gpu->transfer.number + 1,
+       .pQueuePriorities = priorities},
+      {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+       .queueFamilyIndex = gpu->transfer.family,
+       .queueCount = 1,
+       .pQueuePriorities = priorities}};
+  const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                   .pNext = &features,
+                                   .queueCreateInfoCount = apart ? 2 : 1,
+                                   .pQueueCreateInfos = queues,
+                                   .enabledExtensionCount = extension_count,
+                                   .ppEnabledExtensionNames = extensions};
+  return odtc_vk_check(gpu, gpu->vk.CreateDevice(gpu->physical, &info, NULL, &gpu->device),
+                       gpu->properties.deviceName, problem);
+}
+
+static odtc_code open_line(odtc_gpu *gpu, odtc_vk_line *line, odtc_problem *problem) {
+  const VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                        .queueFamilyIndex = line->family};
+  gpu->vk.GetDeviceQueue(gpu->device, line->family, line->number, &line->queue);
+  return odtc_vk_check(gpu, gpu->vk.CreateCommandPool(gpu->device, &info, NULL, &line->commands),
+                       "a command pool", problem);
+}
+
+static odtc_code find_functions(odtc_gpu *gpu, odtc_problem *problem) {
+#define FIND(result, name, arguments) \
+  gpu->vk.name = (result(*) arguments)gpu->vk.GetDeviceProcAddr(gpu->device, "vk" #name); \
+  if (!gpu->vk.name) \
+    odtc_fail(problem, ODTC_DEVICE, "the driver of %.100s has no vk" #name, gpu->properties.deviceName);
+  VK_OF_DEVICE(FIND)
+#undef FIND
+  if (problem->code) gpu->device = NULL; /* which nothing can be done with, not even end it */
+  return problem->code;
+}
+
+odtc_code odtc_vk_open_device(odtc_gpu *gpu, int number, odtc_problem *problem) {
+  if (choose_device(gpu, number, problem)) return problem->code;
+  choose_queues(gpu);
+  gpu->vk.GetPhysicalDeviceMemoryProperties(gpu->physical, &gpu->memory);
+  if (make_device(gpu, problem)) return problem->code;
+  if (find_functions(gpu, problem)) return problem->code;
+  return open_line(gpu, &gpu->compute, problem) ? problem->code
+                                                : open_line(gpu, &gpu->transfer, problem);
+}

@@ -1,0 +1,64 @@
+#include "vk_spirv.h"
+
+#include <string.h>
+
+enum { MAGIC = 0x07230203, HEADER = 5 };
+/* Instructions, and what they are given. */
+enum { ENTRY_POINT = 15, EXECUTION_MODE = 16, CAPABILITY = 17, DECORATE = 71 };
+enum { LOCAL_SIZE = 17, NON_WRITABLE = 24, BINDING = 33, MOST_BITS = 64 };
+
+/* Instructions one after the other; each has its length and number in its first word. */
+typedef struct {
+  const uint32_t *at, *end;
+  uint32_t words, number;
+} reader;
+
+/* Goes to the next instruction: 0 at the end, -1 if there is none where one should be. */
+static int next(reader *r) {
+  r->at += r->words;
+  if (r->at == r->end) return 0;
+  r->words = *r->at >> 16;
+  r->number = *r->at & 0xffff;
+  return r->words && r->words <= (size_t)(r->end - r->at) ? 1 : -1;
+}
+
+static reader from(const uint32_t *words, size_t count) {
+  return (reader){words + HEADER, words + count, 0, 0};
+}
+
+/* The binding of a variable; MOST_BITS if it has none, or a larger one. */
+static uint32_t binding_of(reader r, uint32_t variable) {
+  while (next(&r) > 0)
+    if (r.number == DECORATE && r.words == 4 && r.at[1] == variable && r.at[2] == BINDING)
+      return r.at[3] < MOST_BITS ? r.at[3] : MOST_BITS;
+  return MOST_BITS;
+}
+
+static int is_name(const reader *r, const char *name) {
+  const char *text = (const char *)(r->at + 3);
+  size_t room = (r->words - 3) * sizeof *r->at, length = strlen(name);
+  return length < room && !memcmp(text, name, length + 1);
+}
+
+odtc_code odtc_vk_read_shader(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel, odtc_vk_shader *shader,
+                              odtc_problem *problem) {
+  const uint32_t *words = kernel->code;
+  size_t count = kernel->code_bytes / sizeof *words;
+  *shader = (odtc_vk_shader){{0, 0, 0}, 0};
+  int left = count > HEADER && words[0] == MAGIC ? 1 : -1, is_named = 0;
+  reader r = left > 0 ? from(words, count) : (reader){0};
+  while (left > 0 && (left = next(&r)) > 0) {
+    if (r.number == CAPABILITY && r.words == 2) {
+      if (odtc_vk_check_capability(gpu, r.at[1], kernel->name, problem)) return problem->code;
+    } else if (r.number == ENTRY_POINT && r.words > 3) {
+      is_named |= is_name(&r, kernel->name);
+    } else if (r.number == EXECUTION_MODE && r.words == 6 && r.at[2] == LOCAL_SIZE) {
+      memcpy(shader->items, r.at + 3, sizeof shader->items);
+    } else if (r.number == DECORATE && r.words == 3 && r.at[2] == NON_WRITABLE) {
+      uint32_t binding = binding_of(from(words, count), r.at[1]);
+      if (binding < MOST_BITS) shader->read_only |= UINT64_C(1) << binding;
+    }
+  }
+  if (left == 0 && is_named && shader->items[0]) return ODTC_OK;
+  return odtc_fail(problem, ODTC_DAMAGED, "the SPIR-V of the kernel %.100s is damaged", kernel->name);
+}

@@ -1,0 +1,125 @@
+// In front of Vulkan's library, under its name: another device than lavapipe, or one that fails.
+//
+//   DISCRETE   memory of its own that the host does not see, beside some that it does
+//   LOST_AFTER so many submits, the device is lost
+//   NO_MEMORY  for buffers of so many bytes or more, in memory that the host does not see
+//   QUEUES     2: of what is one queue, as if there were two
+//   PLAIN      a device with no feature beyond what each has
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vulkan/vulkan.h>
+
+static PFN_vkGetInstanceProcAddr real_instance;
+static PFN_vkGetDeviceProcAddr real_device;
+static VkInstance made;
+
+#define REAL(name) ((PFN_##name)real_instance(made, #name))
+#define REAL_DEVICE(name) ((PFN_##name)real_device(device, #name))
+
+static long number(const char* name) {
+  const char* value = getenv(name);
+  return value ? atol(value) : 0;
+}
+
+static VkResult vk_CreateInstance(const VkInstanceCreateInfo* info, const VkAllocationCallbacks* by,
+                                  VkInstance* instance) {
+  VkResult code = ((PFN_vkCreateInstance)real_instance(NULL, "vkCreateInstance"))(info, by, instance);
+  made = *instance;
+  return code;
+}
+
+static void vk_GetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDeviceProperties* found) {
+  REAL(vkGetPhysicalDeviceProperties)(device, found);
+  if (number("DISCRETE")) found->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+}
+
+static void vk_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice device,
+                                                 VkPhysicalDeviceMemoryProperties* found) {
+  REAL(vkGetPhysicalDeviceMemoryProperties)(device, found);
+  if (!number("DISCRETE")) return;
+  found->memoryTypeCount = 2;
+  found->memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  found->memoryTypes[1].heapIndex = 0;
+  found->memoryTypes[1].propertyFlags =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+}
+
+static void vk_GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, uint32_t* count,
+                                                      VkQueueFamilyProperties* found) {
+  REAL(vkGetPhysicalDeviceQueueFamilyProperties)(device, count, found);
+  for (uint32_t n = 0; found && n < *count; ++n)
+    if (number("QUEUES")) found[n].queueCount = (uint32_t)number("QUEUES");
+}
+
+static void vk_GetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* found) {
+  if (!number("PLAIN")) REAL(vkGetPhysicalDeviceFeatures2)(device, found);
+}
+
+static VkResult vk_CreateDevice(VkPhysicalDevice device, const VkDeviceCreateInfo* info,
+                                const VkAllocationCallbacks* by, VkDevice* found) {
+  VkDeviceCreateInfo other = *info;
+  VkDeviceQueueCreateInfo queues = *info->pQueueCreateInfos;
+  queues.queueCount = 1;
+  other.pQueueCreateInfos = &queues;
+  return REAL(vkCreateDevice)(device, &other, by, found);
+}
+
+static void vk_GetDeviceQueue(VkDevice device, uint32_t family, uint32_t index, VkQueue* queue) {
+  (void)index;
+  REAL_DEVICE(vkGetDeviceQueue)(device, family, 0, queue);
+}
+
+static void vk_GetBufferMemoryRequirements(VkDevice device, VkBuffer buffer, VkMemoryRequirements* needs) {
+  REAL_DEVICE(vkGetBufferMemoryRequirements)(device, buffer, needs);
+  if (number("DISCRETE")) needs->memoryTypeBits = 3;
+}
+
+static VkResult vk_AllocateMemory(VkDevice device, const VkMemoryAllocateInfo* info,
+                                  const VkAllocationCallbacks* by, VkDeviceMemory* memory) {
+  VkMemoryAllocateInfo other = *info;
+  long most = number("NO_MEMORY");
+  if (most && info->memoryTypeIndex == 0 && info->allocationSize >= (VkDeviceSize)most)
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  other.memoryTypeIndex = 0;
+  return REAL_DEVICE(vkAllocateMemory)(device, &other, by, memory);
+}
+
+static VkResult vk_QueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo* infos, VkFence fence) {
+  static long submits = 0;
+  long most = number("LOST_AFTER");
+  if (most && ++submits > most) return VK_ERROR_DEVICE_LOST;
+  return ((PFN_vkQueueSubmit)real_instance(made, "vkQueueSubmit"))(queue, count, infos, fence);
+}
+
+static PFN_vkVoidFunction vk_GetDeviceProcAddr(VkDevice device, const char* name);
+
+static const struct {
+  const char* name;
+  PFN_vkVoidFunction code;
+} OWN[] = {
+#define ROW(name) {"vk" #name, (PFN_vkVoidFunction)vk_##name},
+    ROW(CreateInstance) ROW(GetPhysicalDeviceProperties) ROW(GetPhysicalDeviceMemoryProperties)
+    ROW(GetPhysicalDeviceQueueFamilyProperties) ROW(GetBufferMemoryRequirements) ROW(AllocateMemory)
+    ROW(QueueSubmit) ROW(GetDeviceProcAddr) ROW(CreateDevice) ROW(GetDeviceQueue)
+    ROW(GetPhysicalDeviceFeatures2)};
+
+static PFN_vkVoidFunction own(const char* name) {
+  for (size_t n = 0; n < sizeof OWN / sizeof *OWN; ++n)
+    if (!strcmp(OWN[n].name, name)) return OWN[n].code;
+  return NULL;
+}
+
+static PFN_vkVoidFunction vk_GetDeviceProcAddr(VkDevice device, const char* name) {
+  return own(name) ? own(name) : real_device(device, name);
+}
+
+PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance, const char* name) {
+  if (!real_instance) {
+    void* library = dlopen(getenv("REAL_VULKAN"), RTLD_NOW | RTLD_LOCAL);
+    real_instance = (PFN_vkGetInstanceProcAddr)dlsym(library, "vkGetInstanceProcAddr");
+  }
+  if (instance && !real_device)
+    real_device = (PFN_vkGetDeviceProcAddr)real_instance(instance, "vkGetDeviceProcAddr");
+  return own(name) ? own(name) : real_instance(instance, name);
+}

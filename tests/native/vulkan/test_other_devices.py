@@ -1,0 +1,105 @@
+"""Devices that this machine does not have: memory of their own, one queue; and such that fail."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.native.vulkan.device import DEVICE, NO_MEMORY, UNSUPPORTED, Device, GpuError
+from tests.native.vulkan.other_device import pass_on, run_on
+
+FEW = ("test_copies.py", "test_launches.py::test_writes_while_a_list_runs")
+
+
+@pytest.mark.parametrize("queues", ["2", "1"])
+def test_memory_that_the_host_does_not_see(queues: str) -> None:
+    """All goes through a staging buffer, by a second queue if there is one."""
+    assert "passed" in pass_on(*FEW, DISCRETE="1", QUEUES=queues)
+
+
+def test_a_lost_device() -> None:
+    """Each call but waiting, freeing and closing fails, and none hangs."""
+    code = """
+with Device() as gpu:
+    gpu.load(ADD)
+    a, b = gpu.buffer(np.ones(64, "int32")), gpu.buffer(np.zeros(64, "int32"))
+    made = gpu.prepare([Launch(0, (a, b), (0,), (1, 1, 1))])
+    calls = [lambda: gpu.run(made), lambda: gpu.wait(made), lambda: gpu.read(b, 64), gpu.wait,
+             lambda: gpu.write(a, np.ones(64, "int32")), lambda: gpu.fill(a, 0, 4, 0),
+             lambda: gpu.allocate(10), lambda: gpu.put(a, np.ones(1, "int32"))]
+    for turn in range(6):
+        for number, call in enumerate(calls):
+            try:
+                call()
+            except GpuError as error:
+                print(number, error.code, error)
+    gpu.free(a)
+    gpu.free_list(made)
+"""
+    lines = run_on(code, LOST_AFTER="2").splitlines()
+    assert len(lines) > 20
+    for line in lines:
+        _, code_of, text = line.split(" ", 2)
+        assert int(code_of) == DEVICE
+        assert text.endswith("the driver gave the device up, or it is gone (Vulkan's error -4)")
+    assert {line.split()[0] for line in lines} >= {"0", "1", "2", "4", "5", "6", "7"}
+
+
+def test_no_memory_of_the_device() -> None:
+    """What is seen of it is not more than a small buffer."""
+    code = """
+with Device() as gpu:
+    small = gpu.buffer(np.arange(64, dtype="int32"))
+    for _ in range(2):
+        try:
+            gpu.allocate(20 << 20)
+        except GpuError as error:
+            print(error.code, error)
+    assert gpu.read(small, 64)[-1] == 63
+"""
+    line = f"{NO_MEMORY} a buffer of 20971520 bytes: the device has no memory (Vulkan's error -2)"
+    assert run_on(code, NO_MEMORY="20000000").splitlines() == [line, line]
+
+
+def test_what_the_device_lacks() -> None:
+    code = """
+import dataclasses
+for number in (9, 10, 11, 22, 39, 4433, 4448):
+    words = (*ADD.words[:5], 2 << 16 | 17, number, *ADD.words[5:])
+    with Device() as gpu:
+        try:
+            gpu.load(dataclasses.replace(ADD, words=words))
+        except GpuError as error:
+            print(error.code, error)
+"""
+    lines = run_on(code, PLAIN="1").splitlines()
+    assert len(lines) == 7
+    assert lines[0].startswith(f"{UNSUPPORTED} the kernel add needs arithmetic with float16, which ")
+    assert lines[-1].startswith(f"{UNSUPPORTED} the kernel add needs buffers of 8-bit numbers, which ")
+
+
+def test_a_number_that_no_device_has() -> None:
+    with pytest.raises(GpuError, match=r"there is no Vulkan device 7: this machine has [1-9]") as error:
+        Device(7)
+    assert error.value.code == DEVICE
+
+
+def test_no_driver() -> None:
+    code = """
+from tests.native.vulkan.device import *
+try:
+    Device()
+except GpuError as error:
+    print(error.code, error)
+"""
+    missing = "/nonexistent.json"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"VK_ICD_FILENAMES": missing, "VK_DRIVER_FILES": missing},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.stdout.strip() == f"{DEVICE} no driver of Vulkan was found"
