@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tvm import relax
 
 # Kinds of devices that the native runtime has.
-_RUN_BY_PROGRAMS = (CPU, "opencl")
+_RUN_BY_PROGRAMS = (CPU, "opencl", "vulkan")
 # The core that TVM's pool of a thread has it on while it computes; a thread has a pool of its own.
 _bound = threading.local()
 

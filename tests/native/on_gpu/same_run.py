@@ -8,7 +8,7 @@ from odtc.runtime_rpc.trainer import Trainer
 from tests.native.parity import Batch, assert_same_trainers, bits, evaluations, tvm_trainer
 
 # Kinds of devices that the native runtime has.
-KINDS = ("opencl",)
+KINDS = ("opencl", "vulkan")
 
 
 def assert_same_run(

@@ -31,7 +31,8 @@ odtc_code odtc_vk_prepare(odtc_gpu *gpu, const odtc_gpu_launch *launches, size_t
 void odtc_vk_free_list(odtc_gpu *gpu, odtc_gpu_list *list);
 /* Records the command buffer, with timers where launches are timed. */
 odtc_code odtc_vk_record(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem);
-/* The times of the last run, which is over. */
+/* The times of the last run, which is over. Of launches that run at once each begins where the one before has ended: no
+   time is counted twice. */
 odtc_code odtc_vk_times(odtc_gpu *gpu, const odtc_gpu_list *list, odtc_gpu_times *times, odtc_problem *problem);
 
 #endif

@@ -65,12 +65,15 @@ odtc_code odtc_vk_times(odtc_gpu *gpu, const odtc_gpu_list *l, odtc_gpu_times *t
                                                VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
   uint64_t mask = gpu->timestamp_bits < 64 ? (UINT64_C(1) << gpu->timestamp_bits) - 1 : UINT64_MAX;
   double period = gpu->properties.limits.timestampPeriod;
+  const uint64_t first = ticks[0] & mask;
+  uint64_t last = 0;
   for (size_t n = 0; n < l->count; ++n) {
-    /* A counter of few bits may begin anew; what follows is counted from the first one. */
-    uint64_t first = ticks[0] & mask;
+    /* A counter of few bits may begin anew: all are counted from the first. */
     uint64_t begin = (ticks[2 * n] - first) & mask, end = (ticks[2 * n + 1] - first) & mask;
+    begin = begin > last ? begin : last;
+    last = end > begin ? end : begin;
     times[n] = (odtc_gpu_times){(int64_t)((double)first * period) + (int64_t)((double)begin * period),
-                                (int64_t)((double)first * period) + (int64_t)((double)end * period)};
+                                (int64_t)((double)first * period) + (int64_t)((double)last * period)};
   }
   free(ticks);
   return odtc_vk_check(gpu, found, "times of launches", problem);

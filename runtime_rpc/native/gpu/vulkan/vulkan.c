@@ -1,5 +1,3 @@
-#include "vulkan.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +81,7 @@ static odtc_code allocate(odtc_gpu *gpu, uint64_t bytes, odtc_gpu_buffer **buffe
 /* What is put, taken or copied may still be queued. */
 static void free_buffer(odtc_gpu *gpu, odtc_gpu_buffer *buffer) {
   odtc_problem none = {0};
+  if (!buffer) return;
   odtc_vk_wait(gpu, NULL, &none);
   odtc_vk_end_buffer(gpu, buffer);
 }
@@ -106,6 +105,7 @@ static odtc_code set_timed(odtc_gpu *gpu, int is_timed, odtc_problem *problem) {
   return ODTC_OK;
 }
 
+extern const odtc_gpu_interface ODTC_VULKAN;
 const odtc_gpu_interface ODTC_VULKAN = {
     .name = "vulkan",
     .module = "vulkan",
