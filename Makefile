@@ -15,8 +15,9 @@ PYTHON := $(VENV)/bin/python
 # unshare run the stand-in for a phone, busybox is its shell, and adb reaches it; llvm-mca, and the qemu
 # that takes plugins, are for the tests of a phone's kernels, Chromium for that of a page; g++, the
 # OpenCL headers and PoCL are for host-opencl, g++ for aarch64 for the stand-in's OpenCL, the Vulkan
-# headers and Mesa's drivers for host-vulkan, and spirv-val checks its kernels; the JDK is for the
-# native runtime's tests, clang and CMake for those of what an app is given.
+# headers and Mesa's drivers for host-vulkan; spirv-val checks its kernels, and the validation layer
+# what the runtime asks Vulkan for; the JDK is for the native runtime's tests, clang and CMake for
+# those of what an app is given.
 # `make setup SYSTEM=lld=ld.lld` goes without these.
 SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static qemu-user=qemu-aarch64 \
 	util-linux=unshare llvm-19=llvm-mca-19 adb=adb busybox-static=busybox chromium=chromium \
@@ -25,7 +26,8 @@ SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static qemu-user=qemu-aarch64
 	ocl-icd-opencl-dev=/usr/include/CL/cl.h \
 	pocl-opencl-icd=/etc/OpenCL/vendors/pocl.icd \
 	libvulkan-dev=/usr/include/vulkan/vulkan.h spirv-tools=spirv-val vulkan-tools=vulkaninfo \
-	mesa-vulkan-drivers=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
+	mesa-vulkan-drivers=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json \
+	vulkan-validationlayers=/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
 
 # Stamps: a target is made again only when what it depends on is newer.
 MADE := $(VENV)/.made

@@ -1,4 +1,4 @@
-"""Kernels for tests, as TVM gives them to the code generator: a group is 64 numbers of an int32 buffer."""
+"""Kernels for tests, as TVM gives them to the code generator; a group is 64 numbers of int32."""
 
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812

@@ -26,33 +26,33 @@ def _real() -> str:
     return re.findall(r"libvulkan\.so\.1 .*64.* => (.*)", listed.stdout)[0]
 
 
-def run_on(code: str, **environment: str) -> str:
-    """What a program prints on such a device."""
-    shim = {"LD_LIBRARY_PATH": str(_shim().parent), "REAL_VULKAN": _real()}
+def on_shim() -> dict[str, str]:
+    """The environment of a process that finds it in the place of Vulkan's library."""
+    return {"LD_LIBRARY_PATH": str(_shim().parent), "REAL_VULKAN": _real()}
+
+
+def printed(code: str, *arguments: str, **environment: str) -> str:
+    """What a program prints that has the names of `device.py` and `kernels.py`."""
     imports = (
+        "import sys\n"
         "import numpy as np\n"
         "from tests.native.vulkan.device import *\n"
         "from tests.native.vulkan.kernels import *\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", imports + code],
-        env=os.environ | shim | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return _output([sys.executable, "-c", imports + code, *arguments], environment)
 
 
-def pass_on(*tests: str, **environment: str) -> str:
-    """What tests of this folder print in a process of their own, which pass there."""
-    shim = {"LD_LIBRARY_PATH": str(_shim().parent), "REAL_VULKAN": _real()}
-    given = [str(Path(__file__).with_name(each)) for each in tests]
+def passed(*tests: str, **environment: str) -> str:
+    """What tests of this folder print that run in a process of their own, and pass."""
+    given = [str(Path(__file__).parent / each) for each in tests]
+    words = ("-m", "pytest", "-q", "-s", "-n", "0", "-p", "no:cacheprovider")
+    return _output([sys.executable, *words, *given], environment)
+
+
+def _output(command: list[str], environment: dict[str, str]) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-s", "-n", "0", "-p", "no:cacheprovider", *given],
-        env=os.environ | shim | environment,
+        command,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         check=False,

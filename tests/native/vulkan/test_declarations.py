@@ -4,8 +4,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from odtc.core.process.cxx import cc_command
 from odtc.runtime_rpc.native.build import FOLDER
 from tests.needs import needs
@@ -46,7 +44,9 @@ def test_layouts_and_numbers(tmp_path: Path) -> None:
         for each in members:
             place = f"offsetof({name}, {each}), sizeof((({name} *)0)->{each})"
             lines.append(f'printf("{name}.{each} %zu %zu\\n", {place});')
-    program = "#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "}\n"
+    program = (
+        "#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "}\n"
+    )
     found = [
         printed(program, header, tmp_path / name)
         for name, header in (("own", OWN / "vk.h"), ("khronos", KHRONOS))

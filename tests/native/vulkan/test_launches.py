@@ -1,5 +1,7 @@
 """Lists of launches through Vulkan: values, order, limits, times."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -58,14 +60,14 @@ def test_without_ranges_a_launch_may_use_all_of_a_buffer() -> None:
     with Device() as gpu:
         gpu.load(SCALE)
         buffers = [gpu.buffer(numbers()), *(gpu.allocate(BYTES) for _ in range(20))]
-        pairs = zip(buffers, buffers[1:], strict=False)
+        pairs = pairwise(buffers)
         made = gpu.prepare([Launch(0, pair, (1, 0, 0), (4, 1, 1)) for pair in pairs])
         gpu.run(made)
         np.testing.assert_array_equal(gpu.read(buffers[-1], COUNT), numbers() + 20)
 
 
 def test_what_is_queued_is_done_in_order() -> None:
-    """Numbers put before a list are read by it, and taken after it, for more lists than wait at once."""
+    """What is put before a list is read by it, for more lists than are in flight at once."""
     with Device() as gpu:
         gpu.load(ADD)
         given, total = gpu.allocate(4 * GROUP), gpu.allocate(4 * GROUP)
@@ -162,7 +164,7 @@ def test_times() -> None:
             times = gpu.times(made, 50)
             assert all(begin <= end for begin, end in times)
             assert sorted(times) == times
-            assert all(end <= begin for (_, end), (begin, _) in zip(times, times[1:], strict=False))
+            assert all(end <= begin for (_, end), (begin, _) in pairwise(times))
         np.testing.assert_array_equal(gpu.read(buffer, COUNT), numbers() + 200)
 
 
@@ -170,7 +172,9 @@ def test_groups_beyond_the_limit() -> None:
     with Device() as gpu:
         gpu.load(SCALE)
         buffer = gpu.allocate(BYTES)
-        with pytest.raises(GpuError, match="scale has 4000000000 work-groups along axis 2") as error:
+        with pytest.raises(
+            GpuError, match="scale has 4000000000 work-groups along axis 2"
+        ) as error:
             gpu.prepare([Launch(0, (buffer, buffer), (1, 0, 0), (1, 1, 4_000_000_000))])
         assert error.value.code == UNSUPPORTED
 

@@ -1,13 +1,9 @@
 """Devices that this machine does not have: memory of their own, one queue; and such that fail."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from tests.native.vulkan.device import DEVICE, NO_MEMORY, UNSUPPORTED, Device, GpuError
-from tests.native.vulkan.other_device import pass_on, run_on
+from tests.native.vulkan.other_device import on_shim, passed, printed
 
 FEW = ("test_copies.py", "test_launches.py::test_writes_while_a_list_runs")
 
@@ -15,7 +11,7 @@ FEW = ("test_copies.py", "test_launches.py::test_writes_while_a_list_runs")
 @pytest.mark.parametrize("queues", ["2", "1"])
 def test_memory_that_the_host_does_not_see(queues: str) -> None:
     """All goes through a staging buffer, by a second queue if there is one."""
-    assert "passed" in pass_on(*FEW, DISCRETE="1", QUEUES=queues)
+    assert "passed" in passed(*FEW, DISCRETE="1", QUEUES=queues, **on_shim())
 
 
 def test_a_lost_device() -> None:
@@ -37,7 +33,7 @@ with Device() as gpu:
     gpu.free(a)
     gpu.free_list(made)
 """
-    lines = run_on(code, LOST_AFTER="2").splitlines()
+    lines = printed(code, LOST_AFTER="2", **on_shim()).splitlines()
     assert len(lines) > 20
     for line in lines:
         _, code_of, text = line.split(" ", 2)
@@ -59,7 +55,7 @@ with Device() as gpu:
     assert gpu.read(small, 64)[-1] == 63
 """
     line = f"{NO_MEMORY} a buffer of 20971520 bytes: the device has no memory (Vulkan's error -2)"
-    assert run_on(code, NO_MEMORY="20000000").splitlines() == [line, line]
+    assert printed(code, NO_MEMORY="20000000", **on_shim()).splitlines() == [line, line]
 
 
 def test_what_the_device_lacks() -> None:
@@ -73,33 +69,31 @@ for number in (9, 10, 11, 22, 39, 4433, 4448):
         except GpuError as error:
             print(error.code, error)
 """
-    lines = run_on(code, PLAIN="1").splitlines()
+    lines = printed(code, PLAIN="1", **on_shim()).splitlines()
     assert len(lines) == 7
-    assert lines[0].startswith(f"{UNSUPPORTED} the kernel add needs arithmetic with float16, which ")
-    assert lines[-1].startswith(f"{UNSUPPORTED} the kernel add needs buffers of 8-bit numbers, which ")
+    assert lines[0].startswith(
+        f"{UNSUPPORTED} the kernel add needs arithmetic with float16, which "
+    )
+    assert lines[-1].startswith(
+        f"{UNSUPPORTED} the kernel add needs buffers of 8-bit numbers, which "
+    )
 
 
 def test_a_number_that_no_device_has() -> None:
-    with pytest.raises(GpuError, match=r"there is no Vulkan device 7: this machine has [1-9]") as error:
+    with pytest.raises(
+        GpuError, match=r"there is no Vulkan device 7: this machine has [1-9]"
+    ) as error:
         Device(7)
     assert error.value.code == DEVICE
 
 
 def test_no_driver() -> None:
     code = """
-from tests.native.vulkan.device import *
 try:
     Device()
 except GpuError as error:
     print(error.code, error)
 """
     missing = "/nonexistent.json"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"VK_ICD_FILENAMES": missing, "VK_DRIVER_FILES": missing},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.stdout.strip() == f"{DEVICE} no driver of Vulkan was found"
+    found = printed(code, VK_ICD_FILENAMES=missing, VK_DRIVER_FILES=missing)
+    assert found.strip() == f"{DEVICE} no driver of Vulkan was found"
