@@ -15,7 +15,8 @@ static void* found(void* library, const char* name) {
 }
 
 void* dlsym(void* library, const char* name) {
-  int is_ours = !strcmp(name, "clEnqueueNDRangeKernel") || !strcmp(name, "vkWaitForFences");
+  int is_ours = !strcmp(name, "clEnqueueNDRangeKernel") || !strcmp(name, "vkWaitForFences") ||
+                !strcmp(name, "vkGetInstanceProcAddr");
   return found(is_ours ? RTLD_DEFAULT : library, name);
 }
 
@@ -43,4 +44,14 @@ int vkWaitForFences(void* device, uint32_t count, const void* fences, uint32_t a
   int result = wait(device, count, fences, all, most);
   int code = code_of("VULKAN_CODE");
   return code ? code : result;
+}
+
+static void* of_device(void* device, const char* name) {
+  void* (*look_up)(void*, const char*) = real("libvulkan.so.1", "vkGetDeviceProcAddr");
+  return strcmp(name, "vkWaitForFences") ? look_up(device, name) : (void*)vkWaitForFences;
+}
+
+void* vkGetInstanceProcAddr(void* instance, const char* name) {
+  void* (*look_up)(void*, const char*) = real("libvulkan.so.1", "vkGetInstanceProcAddr");
+  return strcmp(name, "vkGetDeviceProcAddr") ? look_up(instance, name) : (void*)of_device;
 }

@@ -124,16 +124,12 @@ def test_no_memory_for_a_tensor(tmp_path: Path) -> None:
     artifact = odtc.compile(tmp_path / "m.onnx", "host-vulkan", batch=batch)
     with pytest.raises(DeviceError) as error:
         artifact.trainer()
-    size = 4 * features * batch
-    said = str(error.value).splitlines()
-    assert said[0] == (
-        f"there is no memory for the input 'x' of {size:,} bytes: a kernel on this device can use "
-        f"{RANGE:,} bytes of a buffer"
-    )
-    assert re.fullmatch(
-        r"  hint: the step needs [\d,]+ bytes of tensors and [\d,]+ of an arena: compile the model "
-        "for a smaller batch, train less of it, or take a larger device",
-        said[2],
+    size = sum(each.spec.nbytes for each in artifact.manifest.arguments)
+    assert str(error.value) == (
+        f"there is no memory for the tensors of a step, {size:,} bytes: a kernel on this device can "
+        f"use {RANGE:,} bytes of a buffer\n"
+        "  where: this machine\n"
+        "  hint: compile the model for a smaller batch, train less of it, or take a larger device"
     )
 
 
@@ -172,7 +168,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("calls", fast_if(bool, [0, 40]))
+@pytest.mark.parametrize("calls", fast_if(bool, [0, 20]))
 def test_a_device_that_is_lost(kind: str, calls: int, failing: Path, tmp_path: Path) -> None:
     """At its first call or in the middle of a run; the process ends by itself, and soon."""
     digits(tmp_path, f"host-{kind}", 32).save(tmp_path / "m.odtc")

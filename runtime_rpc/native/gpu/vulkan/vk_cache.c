@@ -1,5 +1,5 @@
-/* A file is a digest of all that is behind it, and the driver's bytes. Its name says for which kernels, device and driver
-   it is, so that another driver's is not read, nor a damaged one given to a driver, which need not check it. */
+/* A file is a digest of all that is behind it, and the driver's bytes. Its name says for which kernels, device and
+   driver it is, so that another driver's is not read, nor a damaged one given to a driver, which need not check it. */
 #include "vk_cache.h"
 
 #include <stdio.h>

@@ -20,7 +20,8 @@ static VkCommandBuffer part_of(const odtc_vk_batch *b) { return b->parts[b->part
 /* A slot of the shared memory, in the batch of the command that is next. */
 static odtc_code find_slot(odtc_gpu *gpu, odtc_vk_batch **found, uint64_t *slot, odtc_problem *problem) {
   if (odtc_vk_begin_part(gpu, found, problem)) return problem->code;
-  if ((*found)->take_count == ODTC_VK_TAKES && (odtc_vk_submit_batch(gpu, problem) || odtc_vk_begin_part(gpu, found, problem)))
+  int is_full = (*found)->take_count == ODTC_VK_TAKES;
+  if (is_full && (odtc_vk_submit_batch(gpu, problem) || odtc_vk_begin_part(gpu, found, problem)))
     return problem->code;
   *slot = ((uint64_t)(*found - gpu->work->batches) * ODTC_VK_TAKES + (*found)->take_count) * ODTC_VK_TAKEN;
   return ODTC_OK;

@@ -68,7 +68,7 @@ static odtc_code make_pipeline(odtc_gpu *gpu, const odtc_vk_kernel *k, VkPipelin
   VkResult made = gpu->vk.CreateComputePipelines(gpu->device, cache, 1, &info, NULL, pipeline);
   if (!odtc_vk_check(gpu, made, k->name, problem) || gpu->is_lost || problem->code == ODTC_NO_MEMORY)
     return problem->code;
-  return odtc_fail(problem, ODTC_KERNEL, "%.100s cannot build the kernel %s (Vulkan's error %d)",
+  return odtc_fail(problem, ODTC_KERNEL, "%.100s cannot build the kernel %s (Vulkan error %d)",
                    gpu->properties.deviceName, k->name, (int)made);
 }
 

@@ -120,14 +120,25 @@ static VkResult find_memory(odtc_gpu *gpu, odtc_vk_use use, odtc_gpu_buffer *b) 
   return made;
 }
 
+/* A number as odtc's messages have it: 134,217,728. */
+static const char *grouped(uint64_t number, char text[32]) {
+  char *at = text + 31;
+  *at = '\0';
+  for (int digits = 0; number || !digits; number /= 10, ++digits) {
+    if (digits && digits % 3 == 0) *--at = ',';
+    *--at = (char)('0' + number % 10);
+  }
+  return at;
+}
+
 odtc_code odtc_vk_make_buffer(odtc_gpu *gpu, odtc_vk_use use, uint64_t bytes, odtc_gpu_buffer **buffer,
                               odtc_problem *problem) {
-  char what[64];
+  char what[64], text[32];
   snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
   uint64_t most = gpu->properties.limits.maxStorageBufferRange;
   if (bytes > most)
-    return odtc_fail(problem, ODTC_NO_MEMORY, "%s: a kernel on %.100s can use %llu bytes of a buffer", what,
-                     gpu->properties.deviceName, (unsigned long long)most);
+    return odtc_fail(problem, ODTC_NO_MEMORY, "%s: a kernel on this device can use %s bytes of a buffer", what,
+                     grouped(most, text));
   odtc_gpu_buffer *b = calloc(1, sizeof *b);
   if (!b) return odtc_fail(problem, ODTC_NO_MEMORY, "%s: there is no memory", what);
   b->bytes = bytes;

@@ -50,7 +50,7 @@ static odtc_code retire(odtc_gpu *gpu, odtc_vk_batch *b, odtc_problem *problem) 
   VkResult done = gpu->vk.WaitForFences(gpu->device, 1, &b->done, 1, UINT64_MAX);
   pthread_mutex_lock(&gpu->mutex);
   b->is_running = 0;
-  if (odtc_vk_check(gpu, done, "waiting for the device", problem)) return problem->code;
+  if (odtc_vk_check(gpu, done, "waiting for the device", problem)) return problem->code = ODTC_DEVICE;
   uint64_t slot = (uint64_t)(b - gpu->work->batches) * ODTC_VK_TAKES;
   for (uint32_t n = 0; n < b->take_count; ++n)
     memcpy(b->takes[n].to, gpu->work->shared->host + (slot + n) * ODTC_VK_TAKEN, b->takes[n].bytes);
@@ -91,7 +91,7 @@ odtc_code odtc_vk_submit_batch(odtc_gpu *gpu, odtc_problem *problem) {
                              .commandBufferCount = b->part_count,
                              .pCommandBuffers = b->parts};
   VkResult done = gpu->vk.QueueSubmit(gpu->compute.queue, 1, &info, b->done);
-  if (odtc_vk_check(gpu, done, "a step", problem)) return problem->code;
+  if (odtc_vk_check(gpu, done, "a step", problem)) return problem->code = ODTC_DEVICE; /* too late for another plan */
   b->is_running = 1;
   ++w->number;
   return ODTC_OK;

@@ -89,8 +89,10 @@ static void free_buffer(odtc_gpu *gpu, odtc_gpu_buffer *buffer) {
 static odtc_code run(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem) {
   if (odtc_vk_check_there(gpu, problem)) return problem->code;
   int is_old = !list->is_recorded || list->is_timed != gpu->is_timed;
-  if (is_old && odtc_vk_record(gpu, list, problem)) return problem->code;
-  return odtc_vk_queue(gpu, list->commands, &list->number, problem);
+  if ((is_old && odtc_vk_record(gpu, list, problem)) ||
+      odtc_vk_queue(gpu, list->commands, &list->number, problem))
+    return problem->code = ODTC_DEVICE;
+  return ODTC_OK;
 }
 
 static odtc_code wait_for(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem) {
