@@ -126,8 +126,8 @@ def test_no_memory_for_a_tensor(tmp_path: Path) -> None:
         artifact.trainer()
     size = sum(each.spec.nbytes for each in artifact.manifest.arguments)
     assert str(error.value) == (
-        f"there is no memory for the tensors of a step, {size:,} bytes: a kernel on this device can "
-        f"use {RANGE:,} bytes of a buffer\n"
+        f"there is no memory for the tensors of a step, {size:,} bytes: a kernel on this device "
+        f"can use {RANGE:,} bytes of a buffer\n"
         "  where: this machine\n"
         "  hint: compile the model for a smaller batch, train less of it, or take a larger device"
     )
