@@ -13,8 +13,13 @@ from pathlib import Path
 
 _FOLDER = Path(__file__).parent
 _SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
-_COMPILER = f"g++ {_SANITIZERS} -fno-omit-frame-pointer -g"
+_COMPILERS = {
+    variable: f"{compiler} {_SANITIZERS} -fno-omit-frame-pointer -g"
+    for variable, compiler in (("CXX", "g++"), ("CC", "gcc"))
+}
 _TESTS = ("test_native_runtime", "test_vulkan_runtime", "test_device_module", "test_gpu_training")
+# Those of the runtime in C, which compile it themselves.
+_VULKAN = ("test_launches", "test_copies", "test_cache", "test_shaders")
 # A compiler with the sanitizers' libraries in it takes minutes.
 _WITHOUT = "not built_once and not compiler"
 _BUILD = "from odtc.backends.native.build import *; [*map(runtime_library, RUNTIMES.values())]"
@@ -28,11 +33,13 @@ def main(argv: Sequence[str]) -> int:
     """
     libraries = " ".join(_library(name) for name in ("libasan.so", "libubsan.so"))
     with tempfile.TemporaryDirectory() as cache:
-        built = {**os.environ, "XDG_CACHE_HOME": cache, "CXX": _COMPILER}
+        built = {**os.environ, "XDG_CACHE_HOME": cache, **_COMPILERS}
         subprocess.run([sys.executable, "-c", _BUILD], env=built, check=True)
         # Python, TVM and the drivers hold what they have to the end.
         run = {**built, "LD_PRELOAD": libraries, "ASAN_OPTIONS": "detect_leaks=0"}
+        vulkan = _FOLDER.parents[1] / "native" / "vulkan"
         files = [str(_FOLDER / f"{name}.py") for name in _TESTS]
+        files += [str(vulkan / f"{name}.py") for name in _VULKAN]
         given = list(argv) or [*files, "-k", _WITHOUT]
         command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *given]
         return subprocess.run(command, env=run, check=False).returncode

@@ -1,5 +1,6 @@
 """Lists of launches through Vulkan: values, order, limits, times."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -112,6 +113,30 @@ def test_writes_while_a_list_runs() -> None:
             gpu.write(sets[(number + 1) % 2], np.full(size, number + 2, "int32"))
             gpu.wait(lists[number % 2])
         np.testing.assert_array_equal(gpu.read(total, size), np.full(size, 210))
+
+
+def test_another_thread_writes_meanwhile() -> None:
+    """Each thread's part comes out as if it were alone."""
+    with Device() as gpu, ThreadPoolExecutor(1) as other:
+        gpu.load(ADD)
+        size = 1 << 18
+        one, total = gpu.buffer(np.ones(size, "int32")), gpu.buffer(np.zeros(size, "int32"))
+        written = gpu.allocate(4 * size)
+        made = gpu.prepare([Launch(0, (one, total), (0,), (size // GROUP, 1, 1))])
+        writes = [
+            other.submit(gpu.write, written, np.full(size, number, "int32"))
+            for number in range(200)
+        ]
+        found = np.zeros(1, "int32")
+        for number in range(200):
+            gpu.run(made)
+            gpu.take(total, found)
+            gpu.wait(made)
+            gpu.wait()
+            assert found == number + 1
+        for each in writes:
+            each.result()
+        np.testing.assert_array_equal(gpu.read(written, size), np.full(size, 199))
 
 
 @pytest.mark.parametrize("count", [1, 16, 17, 40])

@@ -5,7 +5,10 @@ import pytest
 from tests.native.vulkan.device import DEVICE, NO_MEMORY, UNSUPPORTED, Device, GpuError
 from tests.native.vulkan.other_device import on_shim, passed, printed
 
-FEW = ("test_copies.py", "test_launches.py::test_writes_while_a_list_runs")
+FEW = (
+    *("test_copies.py", "test_launches.py::test_writes_while_a_list_runs"),
+    "test_launches.py::test_another_thread_writes_meanwhile",
+)
 
 
 @pytest.mark.parametrize("queues", ["2", "1"])
