@@ -104,18 +104,31 @@ def _spread(node: Node, emit: Emit, slot: int) -> str:
 
 
 def _blocks(node: Node) -> list[int]:
-    """The first input's shape with its blocks apart; empty where none, or not all, are whole."""
+    """The first input's shape with its blocks apart; empty where there are none.
+
+    Where the last block has fewer elements, all are cut into such as fit, if scales are constant.
+    """
     shape, given, axis = node.shape(), node.shape(1), _axis(node)
     block = node.attrs.get("block_size", 0)
-    if len(given) != len(shape) or math.prod(given) == 1 or given[axis] * block != shape[axis]:
+    if len(given) != len(shape) or math.prod(given) == 1 or not block:
         return []
-    return [*shape[:axis], given[axis], block, *shape[axis + 1 :]]
+    if given[axis] * block != shape[axis]:
+        slots = (1, 2) if node.has(2) else (1,)
+        if any(node.constant(slot) is None for slot in slots):
+            return []
+        block = math.gcd(block, shape[axis])
+    return [*shape[:axis], shape[axis] // block, block, *shape[axis + 1 :]]
 
 
 def _of_blocks(node: Node, emit: Emit, slot: int) -> str:
     """A scale or zero point as a tensor that broadcasts against blocks that lie apart."""
-    given, axis = node.shape(slot), _axis(node)
-    return reshape(emit, node.inputs[slot], *given[: axis + 1], 1, *given[axis + 1 :])
+    given, axis, name = node.shape(slot), _axis(node), node.inputs[slot]
+    count, whole = _blocks(node)[axis], node.attrs["block_size"]
+    if given[axis] != count:
+        parts = np.repeat(node.graph.constants[name], whole // (node.shape()[axis] // count), axis)
+        name = node.graph.add_constant("parts", np.take(parts, range(count), axis))
+        given = (*given[:axis], count, *given[axis + 1 :])
+    return reshape(emit, name, *given[: axis + 1], 1, *given[axis + 1 :])
 
 
 def _floats(emit: Emit, name: str, to: int = _FLOAT) -> str:

@@ -26,7 +26,8 @@ class Base:
 
     Attributes:
         dtype: of their elements.
-        block: columns that have one scale; 0 for all of a row, -1 for all of a matrix.
+        block: columns that have one scale, in the last block fewer; 0 for all of a row, -1 for all
+            of a matrix.
         zeros: whether there are zero points.
     """
 
@@ -40,7 +41,7 @@ class Base:
         info = ml_dtypes.iinfo(kind)
         low, high = int(info.min), int(info.max)
         codes = rng.integers(low, high + 1, (rows, columns)).astype(kind)
-        shape = {0: (rows,), -1: ()}.get(self.block, (rows, columns // max(self.block, 1)))
+        shape = {0: (rows,), -1: ()}.get(self.block, (rows, -(-columns // max(self.block, 1))))
         middle = (low + high + 1) // 2
         span = (high - low) * columns**0.5 / 3
         zero = rng.integers(max(middle - 2, low), middle + 3, shape)
@@ -65,7 +66,7 @@ class Base:
         def spread(numbers: np.ndarray) -> np.ndarray:
             whole = numbers.astype(np.float64)
             if whole.ndim == 2:
-                return np.repeat(whole, columns // whole.shape[1], 1)
+                return np.repeat(whole, self.block, 1)[:, :columns]
             return np.broadcast_to(whole.reshape(-1, 1), (rows, columns))
 
         zero = spread(held["_z"]) if "_z" in held else 0.0
@@ -80,6 +81,7 @@ BASES: Mapping[str, Base] = {
     "int4, blocks": Base("int4", 8, zeros=False),
     "int4": Base("int4", 0, zeros=True),
     "uint4, blocks": Base("uint4", 4, zeros=True),
+    "int4, a part of a block": Base("int4", 32, zeros=True),
 }
 SHAPES = {"up": (HIDDEN, WIDTH), "down": (WIDTH, HIDDEN), "table": (VOCABULARY, WIDTH)}
 
