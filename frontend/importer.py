@@ -23,6 +23,7 @@ from odtc.frontend.origins import tagged, tags_of_tensors
 from odtc.frontend.patterns.join_scales import join_scales
 from odtc.frontend.patterns.recognize import recognize
 from odtc.frontend.patterns.recognize_attention import SOFTMAX, recognize_attention
+from odtc.frontend.patterns.slice_rows import slice_rows
 
 FORWARD = "forward"
 
@@ -102,6 +103,8 @@ def _simplified(
         module = recognize_attention(module, FORWARD, varied)
     if "relax.matmul" in operators:
         module = on_rows(module, FORWARD)
+        if "relax.strided_slice" in operators:
+            module = slice_rows(module, FORWARD)
     return join_scales(module, FORWARD) if INFERENCE in operators else module
 
 

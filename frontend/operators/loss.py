@@ -46,8 +46,21 @@ def _likelihood(node: Node, emit: Emit, logs: str) -> str:
         return total
     if ignored is None and not node.has(2):
         return emit("Div", total, float(np.prod(node.shape(1))))
-    count = reduce(node, emit, "ReduceSum", weights, [*axes, node.rank() - 1], keepdims=0)
+    if node.has(2):
+        count = reduce(node, emit, "ReduceSum", weights, [*axes, node.rank() - 1], keepdims=0)
+    else:
+        counted = emit("Cast", _is_counted(node, emit, ignored), to=1)
+        count = reduce(node, emit, "ReduceSum", counted, axes, keepdims=0)
     return emit("Div", total, emit("Max", count, _TINY))
+
+
+def _is_counted(node: Node, emit: Emit, ignored: int | None) -> str:
+    """Whether a label is a class that is not ignored; of labels alone, which are few."""
+    label, dtype = node.inputs[1], node.dtype(1)
+    outside = emit("Less", label, np.array(0, dtype))
+    above = emit("Greater", label, np.array(node.shape()[1] - 1, dtype))
+    is_ignored = emit("Equal", label, np.array(ignored, dtype))
+    return emit("Not", emit("Or", emit("Or", outside, above), is_ignored))
 
 
 def _label_weights(node: Node, emit: Emit) -> tuple[str, int | None]:

@@ -13,6 +13,7 @@ from tvm.relax import op as R  # noqa: N812
 
 from odtc.core.ir.relax_calls import is_call
 from odtc.dialect.rows.cross_entropy import cross_entropy, cross_entropy_slope
+from odtc.dialect.rows.softmax import softmax_backward
 from odtc.dialect.table import OPERATORS
 from odtc.passes.chunks.rows import Chunk, row_rank, shape_of
 
@@ -247,6 +248,34 @@ def _collapse_part(_: Region, chunk: Chunk, call: relax.Call) -> relax.Expr:
     return R.sum(chunk.part(call.args[0]), [0])
 
 
+def _broadcast_kind(region: Region, call: relax.Call) -> Kind | None:
+    data, shape, rank = call.args[0], shape_of(call), region.rank(call)
+    if shape is None or rank is None:
+        return None
+    same = data not in region.inside and _is_for_all(data, shape, rank)
+    return Kind.ROWS if same or _has_rows(data, shape, rank) else None
+
+
+def _broadcast_part(region: Region, chunk: Chunk, call: relax.Call) -> relax.Expr:
+    data, shape, rank = call.args[0], shape_of(call) or [], region.rank(call) or 0
+    has_rows = _has_rows(data, shape, rank)
+    given = chunk.part(data) if has_rows else chunk.all_of(data, shape[rank:])
+    return R.broadcast_to(given, [chunk.size, *shape[rank:]])
+
+
+def _slope_kind(region: Region, call: relax.Call) -> Kind | None:
+    ranks = {region.rank(each) for each in call.args}
+    axis, size = softmax_backward.read(call).axis, len(shape_of(call) or ())
+    (rank, *others) = ranks
+    return Kind.ROWS if not others and rank is not None and axis % size >= rank else None
+
+
+def _slope_part(region: Region, chunk: Chunk, call: relax.Call) -> relax.Expr:
+    read, size = softmax_backward.read(call), len(shape_of(call) or ())
+    axis = read.axis % size - (region.rank(call) or 0) + 1
+    return softmax_backward(*map(chunk.part, call.args), axis=axis, log=read.log)
+
+
 def _softmax_kind(region: Region, call: relax.Call) -> Kind | None:
     rank = region.rank(call.args[0])
     size = len(shape_of(call) or ())
@@ -277,5 +306,7 @@ FORMS: Mapping[str, Form] = {
     "relax.strided_slice": Form(_slice_kind, _slice_part),
     _PERMUTE: Form(_turn_kind, lambda _, chunk, call: R.permute_dims(chunk.part(call.args[0]))),
     "relax.matmul": Form(_product_kind, _product_part),
+    "relax.broadcast_to": Form(_broadcast_kind, _broadcast_part),
+    softmax_backward.name: Form(_slope_kind, _slope_part),
     "relax.collapse_sum_to": Form(_collapse_kind, _collapse_part),
 }

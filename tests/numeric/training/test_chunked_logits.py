@@ -135,6 +135,67 @@ def test_five_steps_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)
 
 
+SHIFTED = f"{TIED.replace('logits', 'y')} logits = Slice (y, start, end, axes)"
+
+
+def test_logits_of_all_but_the_last_token(tmp_path: Path) -> None:
+    model, (ids, labels) = head_model(SHIFTED, LENGTH - 1), tokens()
+    give(model, start=0, end=-1, axes=1)
+    onnx.save(model, tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", loss=odtc.CrossEntropy(axis=2, ignore_index=-100))
+    assert largest(artifact) < all_logits() / 2
+    check_shifted(artifact, model, (ids, labels[:, 1:]), ids, labels[:, 1:])
+
+
+def test_a_loss_within_the_model(tmp_path: Path) -> None:
+    """As exporters write that of a language model: scores and labels are shifted there."""
+    model, (ids, labels) = head_model(SHIFTED.replace("logits =", "z =")), tokens()
+    body = onnx.parser.parse_graph(
+        f"""shifted (float[{BATCH}, {LENGTH - 1}, {WORDS}] z, int64[{BATCH}, {LENGTH}] labels)
+        => (float loss) {{
+            l = Slice (labels, one, most, axes)
+            f = Reshape (z, flat)
+            g = Reshape (l, all)
+            loss = SoftmaxCrossEntropyLoss <ignore_index = -100, reduction = "mean"> (f, g)
+        }}"""
+    )
+    model.graph.node.extend(body.node)
+    model.graph.input.append(body.input[1])
+    del model.graph.output[:]
+    model.graph.output.extend(body.output)
+    give(model, start=0, end=-1, axes=1, one=1, most=1 << 30, all=-1)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([-1, WORDS]), "flat"))
+    onnx.save(model, tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", loss={"loss": "in-model"})
+    assert largest(artifact) < all_logits() / 2
+    fed = {"ids": ids, "labels": labels}
+    check_shifted(artifact, model, (fed,), ids, labels[:, 1:])
+
+
+def give(model: onnx.ModelProto, **numbers: int) -> None:
+    """Adds constants of one integer."""
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.array([number]), name) for name, number in numbers.items()
+    )
+
+
+def check_shifted(artifact, model, fed, ids: np.ndarray, labels: np.ndarray) -> None:
+    """Compares losses with those of PyTorch for logits of all tokens but the last."""
+    kept = onnx.ModelProto.FromString(model.SerializeToString())
+    for tensor in list(kept.graph.initializer):
+        if tensor.name not in SHAPES:
+            kept.graph.initializer.remove(tensor)
+    trainer, reference = artifact.trainer(threads=2), Reference(kept)
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.3)
+    for _ in range(STEPS):
+        logits, given = reference(torch.tensor(ids))[:, :-1], torch.tensor(labels)
+        loss = F.cross_entropy(logits.flatten(0, 1), given.flatten(), ignore_index=-100)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        assert float(trainer.step(*fed, lr=0.3)) == pytest.approx(loss.item(), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "update"),
     [
