@@ -4,6 +4,7 @@ One table, the first line of which that takes the data reads it.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from odtc.core.errors import UsageError
 from odtc.core.ir.place import join
 from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
-from odtc.runtime_rpc.data.samples import Samples, read_samples, samples_in
+from odtc.runtime_rpc.data.indexed import indexed
+from odtc.runtime_rpc.data.readers import read_data
+from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.feed.arrays import as_array
 from odtc.runtime_rpc.feed.batches import named_arrays
@@ -70,6 +73,20 @@ def held_source(manifest: Manifest, batches: Iterable[Batch]) -> Source:
     return samples_in(arrays, [*held], inputs, labels, "data")
 
 
+def seed_loader(data: Any, seed: int, number: int) -> None:
+    """Sets the order of a pass of PyTorch's DataLoader: that of a run that is taken up, too.
+
+    A loader without a generator of its own draws from PyTorch's.
+    """
+    if "torch" not in sys.modules or not hasattr(data, "batch_sampler"):
+        return
+    import torch
+
+    own = [getattr(each, "generator", None) for each in (data, getattr(data, "sampler", None))]
+    for generator in [each for each in own if each is not None] or [torch.default_generator]:
+        generator.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+
+
 def _is_pair(data: Any) -> bool:
     """Whether it is inputs and labels, each an array or arrays by name: no list of batches."""
     return isinstance(data, tuple) and len(data) == 2 and all(map(_is_arrays, data))
@@ -101,7 +118,13 @@ def _of_mapping(data: Mapping[str, Any], manifest: Manifest) -> Samples:
 
 
 def _of_path(data: str | os.PathLike[str], manifest: Manifest) -> Source:
-    return read_samples(Path(os.fspath(data)), manifest)
+    return read_data(Path(os.fspath(data)), manifest)
+
+
+def _is_indexed(data: Any) -> bool:
+    """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
+    is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "shape")
+    return not is_held and all(hasattr(data, name) for name in ("__getitem__", "__len__"))
 
 
 KINDS: tuple[Kind, ...] = (
@@ -109,4 +132,5 @@ KINDS: tuple[Kind, ...] = (
     Kind(lambda data: isinstance(data, str | os.PathLike), _of_path),
     Kind(_is_pair, _of_pair),
     Kind(lambda data: isinstance(data, Mapping), _of_mapping),
+    Kind(_is_indexed, indexed),
 )

@@ -4,25 +4,27 @@ import hashlib
 import os
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from odtc.core.artifact.archive import small_directory
-from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.file_limits import MOST_ARRAYS_BYTES
 from odtc.core.disk.files import not_a_file
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, take
 from odtc.core.printable import printable
-from odtc.core.specs import Argument, Role, TensorSpec, batch_of
+from odtc.core.specs import Argument, TensorSpec, batch_of
+from odtc.runtime_rpc.data.mapped import is_mapped, let_go, mapped_member
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 from odtc.runtime_rpc.feed.batches import count_samples, fitted_argument
 
 _SHOWN = 20
+# Of a file that is hashed; of arrays in memory that are worth to be told.
+_PIECE, _SAID_BYTES = 16 << 20, 256 << 20
 
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
@@ -56,7 +58,10 @@ class Samples(Source):
 
     def take(self, numbers: np.ndarray) -> Batch:
         """See `Source.take`; what is one for all samples comes as it is."""
-        return self._taken(self.inputs, numbers), self._taken(self.labels, numbers)
+        batch = self._taken(self.inputs, numbers), self._taken(self.labels, numbers)
+        for array in (*self.inputs.values(), *self.labels.values()):
+            let_go(array)
+        return batch
 
     def _taken(self, arrays: Mapping[str, np.ndarray], numbers: np.ndarray) -> Arrays:
         return {
@@ -69,41 +74,45 @@ class Samples(Source):
         digest = hashlib.sha256()
         for kind, arrays in (("input", self.inputs), ("label", self.labels)):
             for name in sorted(arrays):
-                array = np.ascontiguousarray(arrays[name])
+                array = arrays[name]
                 digest.update(f"{kind} {name!r} {array.dtype.str} {array.shape}\n".encode())
-                digest.update(array.reshape(-1).view(np.uint8).data)
+                for part in _pieces(array):
+                    digest.update(part)
+                    let_go(array)
         return digest.hexdigest()[:32]
 
 
-def read_samples(path: Path, manifest: Manifest) -> Samples:
-    """Reads inputs, by name or as `x`, and labels, by name or as `y`, where there is one of them.
-
-    A note names other arrays: a file may serve several models.
-
-    Raises:
-        DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
-    """
-    samples = samples_of(path, manifest.of_role(Role.INPUT), manifest.labels)
-    # Inputs whose values are constants of the step may be there.
-    unknown = [name for name in samples.others if name not in manifest.bound]
-    if not unknown:
-        return samples
-    note = (
-        f"{path}: not read, as they are no input and no label: {_listed(unknown)}; the "
-        f"step takes {_listed((*samples.inputs, *samples.labels))}"
-    )
-    return replace(samples, notes=(note,))
-
-
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """The first of many names, in one line."""
     more = len(names) - _SHOWN
     return ", ".join(map(printable, names[:_SHOWN])) + (f", and {more} more" if more > 0 else "")
 
 
+def _pieces(array: np.ndarray) -> Iterator[memoryview]:
+    """The bytes of an array in C order, so many at a time."""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    flat = array.reshape(-1).view(np.uint8)
+    for start in range(0, len(flat), _PIECE):
+        yield flat[start : start + _PIECE].data
+
+
 def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
-    """The same for arguments of a step that is not compiled; see `read_samples` for errors."""
-    return samples_in(*_read_arrays(path, inputs, labels), inputs, labels, str(path))
+    """The samples of an `.npz` file, by name or as `x` and `y`; those that are stored stay in it.
+
+    Raises:
+        DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
+    """
+    arrays, names = _read_arrays(path, inputs, labels)
+    found = samples_in(arrays, names, inputs, labels, str(path))
+    held = [n for n, a in arrays.items() if not is_mapped(a) and a.nbytes >= _SAID_BYTES]
+    if not held:
+        return found
+    note = (
+        f"{path}: {listed(held)} are compressed: all of them is held in memory; numpy.savez stores "
+        "arrays so that they can stay in their file"
+    )
+    return replace(found, notes=(*found.notes, note))
 
 
 def samples_in(
@@ -135,9 +144,9 @@ def samples_in(
     ]
     if missing:
         raise DataError(
-            f"the data has no array {_listed(missing)}",
+            f"the data has no array {listed(missing)}",
             where=where,
-            hint=f"it has {_listed(names) or 'none'}",
+            hint=f"it has {listed(names) or 'none'}",
         )
     found = {name: arrays[key] for name, key in keys.items()}
     items = (*inputs, *labels)
@@ -154,6 +163,14 @@ def samples_in(
         where,
         tuple(name for name in names if name not in arrays),
     )
+
+
+def keys_of(
+    inputs: Sequence[Argument], labels: Sequence[Argument], names: Collection[str]
+) -> set[str]:
+    """The names of those arrays that are inputs or labels."""
+    keys = _keys(inputs, "x", names) | _keys(labels, "y", names)
+    return {*keys.values()}
 
 
 def _keys(items: Sequence[Argument], short: str, arrays: Collection[str]) -> dict[str, str]:
@@ -211,8 +228,8 @@ def _read_arrays(
         ):
             file.opened()
             names = archive.files
-            keys = _keys(inputs, "x", names) | _keys(labels, "y", names)
-            arrays = {name: archive[name] for name in names if name in keys.values()}
+            keys = keys_of(inputs, labels, names)
+            arrays = {name: _read(path, archive, name) for name in names if name in keys}
     except (
         *(zipfile.BadZipFile, zlib.error),
         *(AttributeError, EOFError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
@@ -221,6 +238,14 @@ def _read_arrays(
             f"not a readable .npz file ({error})", where=str(path), hint=_HINT
         ) from error
     return {name: a for name, a in arrays.items() if isinstance(a, np.ndarray)}, names
+
+
+def _read(path: Path, archive: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:
+    """An array of a file, which stays there if it can."""
+    members = archive.zip
+    is_array = members is not None and f"{name}.npy" in members.NameToInfo
+    mapped = mapped_member(path, members, name) if members and is_array else None
+    return archive[name] if mapped is None else mapped
 
 
 def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) -> None:

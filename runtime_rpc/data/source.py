@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import count
 
 import numpy as np
 
 from odtc.core.errors import DataError
+from odtc.runtime_rpc.data.ahead import ahead
 
 Arrays = dict[str, np.ndarray]
 Batch = tuple[Arrays, Arrays]
@@ -124,11 +125,14 @@ class Stream:
 
     def segment(self, step: int, most: int) -> Iterator[Batch]:
         """The batches after so many steps: at most so many, none behind the end of an epoch."""
-        end = self.steps_of(self.epochs_done(step) + 1)
-        return islice(self.batches(step), min(most, end - step))
+        end = min(self.steps_of(self.epochs_done(step) + 1), step + most)
+        if self.source.is_slow:
+            return ahead(self._batch, range(step, end))
+        return map(self._batch, range(step, end))
 
     def batches(self, start: int) -> Iterator[Batch]:
         """The batches of all steps from `start` on, without end."""
-        while True:
-            yield self.source.take(self.numbers(start))
-            start += 1
+        return map(self._batch, count(start))
+
+    def _batch(self, step: int) -> Batch:
+        return self.source.take(self.numbers(step))

@@ -137,9 +137,9 @@ class Passes:
 
     def _arrays(self, role: Role, fed: Any) -> Arrays:
         names = [item.spec.name for item in self.manifest.fed(role)]
-        given = {} if fed is None else fed
-        if isinstance(given, list | tuple) and len(names) > 1:
-            given = dict(zip(names, given, strict=False))
+        given: Any = {} if fed is None else fed
+        if isinstance(fed, list | tuple) and len(names) > 1:
+            given = dict(zip(names, fed, strict=False))
         return named_arrays(given, names, role.value, self.manifest.bound)
 
     def _cut(self, held: Batch) -> tuple[Batch, Batch] | None:

@@ -4,13 +4,14 @@ import inspect
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from odtc.core.errors import UsageError
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
-from odtc.runtime_rpc.data.given import held_source, source_of
+from odtc.runtime_rpc.data.given import held_source, seed_loader, source_of
 from odtc.runtime_rpc.data.source import Source, Stream
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback, OnEpoch
@@ -89,7 +90,7 @@ def feed_of(data: Any, trainer: Trained, seed: int) -> Feed:
     """
     source = source_of(data, trainer.manifest)
     if source is None:
-        return Passes(data, trainer.manifest)
+        return Passes(data, trainer.manifest, begin=partial(seed_loader, data, seed))
     _warn(source)
     return Stream(source, trainer.manifest.batch, seed)
 

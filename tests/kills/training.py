@@ -13,7 +13,7 @@ from pathlib import Path
 import odtc
 from odtc.cli.interrupts import ENDS
 from odtc.cli.training.resuming import run_identity
-from odtc.runtime_rpc.data.samples import read_samples
+from odtc.runtime_rpc.data.readers import read_data
 from odtc.schedules import Constant
 from tests.cli.training.digits import Digits, trained
 from tests.kills.killed import Killed, Place
@@ -24,7 +24,7 @@ _GUESS = 1.0
 # What the command imports when it runs.
 IMPORTS = (
     "odtc.artifact",
-    "odtc.runtime_rpc.data.samples",
+    "odtc.runtime_rpc.data.readers",
     "odtc.runtime_rpc.connect",
     "odtc.runtime_rpc.trainer",
 )
@@ -98,7 +98,7 @@ class Train(Killed):
 def uninterrupted(digits: Digits, path: Path) -> dict[str, int]:
     """The hash of each checkpoint of a run by the Python interface, to its step."""
     artifact = odtc.load(digits.artifact)
-    samples, schedule = read_samples(digits.train, artifact.manifest), Constant(LR)
+    samples, schedule = read_data(digits.train, artifact.manifest), Constant(LR)
     trainer = artifact.trainer(threads=1)
     trainer.run = run_identity(samples, SEED, schedule)
     found = {}

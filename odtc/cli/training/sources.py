@@ -17,9 +17,9 @@ def read_source(path: Path, manifest: "Manifest") -> "Source":
         DataError: they cannot be read, or do not fit the step.
     """
     # Imported here: samples bring numpy.
-    from odtc.runtime_rpc.data.samples import read_samples
+    from odtc.runtime_rpc.data.readers import read_data
 
-    source = read_samples(path, manifest)
+    source = read_data(path, manifest)
     for note in source.notes:
         say(f"note: {note}")
     return source

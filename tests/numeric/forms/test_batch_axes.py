@@ -14,7 +14,7 @@ import odtc
 from odtc.cli.main import main
 from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import Place
-from odtc.runtime_rpc.data.samples import read_samples
+from odtc.runtime_rpc.data.readers import read_data
 from odtc.runtime_rpc.data.source import Stream
 
 BATCH, STEPS, CLASSES = 4, 5, 3
@@ -151,10 +151,10 @@ def test_an_output_whose_samples_are_not_known_is_evaluated_whole(
     if size == "N":
         (label,) = artifact.manifest.labels
         assert label.place == Place(1)
-        assert len(read_samples(tmp_path / f"{2 * BATCH}.npz", artifact.manifest)) == 2 * BATCH
+        assert len(read_data(tmp_path / f"{2 * BATCH}.npz", artifact.manifest)) == 2 * BATCH
         return
     # As it stands in the file: in another order a label would be another sample's.
-    one = read_samples(tmp_path / f"{BATCH}.npz", artifact.manifest)
+    one = read_data(tmp_path / f"{BATCH}.npz", artifact.manifest)
     np.testing.assert_array_equal(next(Stream(one, BATCH, 0).batches(0))[0]["x"], one.inputs["x"])
     with pytest.raises(DataError, match="so it is of one batch of 4; the data holds 8"):
-        read_samples(tmp_path / f"{2 * BATCH}.npz", artifact.manifest)
+        read_data(tmp_path / f"{2 * BATCH}.npz", artifact.manifest)

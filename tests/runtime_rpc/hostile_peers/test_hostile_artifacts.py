@@ -23,7 +23,7 @@ from odtc.cli.main import main
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.library_file import build_id
 from odtc.core.errors import ArtifactError, DataError, ExitCode, OutputError
-from odtc.runtime_rpc.data.samples import read_samples
+from odtc.runtime_rpc.data.readers import read_data
 
 Members = dict[str, bytes]
 Change = Callable[[Members], None]
@@ -188,7 +188,7 @@ def with_many_entries(path: Path, count: int) -> Path:
 
 
 def read_by_train(path: Path, artifact: Path) -> None:
-    read_samples(path, odtc.load(artifact).manifest)
+    read_data(path, odtc.load(artifact).manifest)
 
 
 @pytest.mark.parametrize(

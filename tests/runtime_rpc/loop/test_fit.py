@@ -12,6 +12,7 @@ from tensorboardX.proto.event_pb2 import Event
 import odtc
 from odtc.core.errors import DataError, UsageError
 from tests.runtime_rpc.loop.models import BATCH, SAMPLES, classed, saved, step_of
+from tests.runtime_rpc.own_server import serving
 
 VALIDATION = classed(21, seed=1)
 
@@ -306,3 +307,20 @@ def test_a_metric_of_the_users_has_to_say_what_is_better(trainer: odtc.Trainer):
     history = trainer.fit(classed(), **asked, callbacks=[stopping])
     sums = np.array(history["val_mine"]) + history["val_accuracy"]
     np.testing.assert_allclose(sums, 1)
+
+
+def test_a_run_on_a_device_has_the_history_of_one_here(tmp_path: Path):
+    """Validations come at the same steps, several of which are a call."""
+    artifact = step_of(tmp_path, "cross-entropy", optimizer="adam")
+    histories, weights = [], []
+    with serving(tmp_path / "sessions") as url:
+        for device in (None, url):
+            with artifact.trainer(device, threads=1) as trainer:
+                kept = [odtc.Checkpoint(tmp_path / "c", every=5, keep=9)]
+                run = options(validate_every=9, steps_per_call=4, callbacks=kept)
+                histories.append(trainer.fit(classed(), **run).rows)
+                weights.append(trainer.parameters())
+    assert histories[0] == histories[1]
+    assert len(histories[0]) == 10
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(value, weights[1][name])

@@ -1,0 +1,111 @@
+"""Datasets of which a sample is asked for by its number: those of PyTorch and of Hugging Face."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.errors import DataError
+from odtc.core.printable import printable
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.feed.arrays import as_array
+
+_LABELS = ("y", "label", "labels", "target")
+
+
+@dataclass(frozen=True)
+class Indexed(Source):
+    """A dataset, each of whose samples is a pair of input and label, or arrays by name.
+
+    Attributes:
+        data: the dataset.
+        inputs: of the step.
+        labels: of the step.
+        count: samples of it.
+        where: it is told as.
+    """
+
+    data: Any
+    inputs: Sequence[Argument]
+    labels: Sequence[Argument]
+    count: int
+    where: str
+
+    @property
+    def is_slow(self) -> bool:
+        """See `Source.is_slow`."""
+        return True
+
+    def take(self, numbers: np.ndarray) -> Batch:
+        """See `Source.take`."""
+        many = getattr(self.data, "__getitems__", None)
+        chosen = [int(number) for number in numbers]
+        items = many(chosen) if many else [self.data[number] for number in chosen]
+        named = [self._named(item) for item in items]
+        return self._stacked(named, self.inputs), self._stacked(named, self.labels)
+
+    def digest(self) -> str:
+        """Their number: what a dataset gives is not known before it is asked."""
+        return f"{self.count} of a dataset"
+
+    def _named(self, item: Any) -> Mapping[str, Any]:
+        """What a sample is, by the names of inputs and labels."""
+        if isinstance(item, Mapping):
+            return self._renamed(item)
+        parts = item if isinstance(item, tuple | list) else (item,)
+        arguments = (*self.inputs, *self.labels)
+        if len(parts) != len(arguments):
+            raise DataError(
+                f"a sample has {len(parts)} parts; the step takes {len(arguments)}: "
+                f"{', '.join(printable(each.spec.name) for each in arguments)}",
+                where=self.where,
+                hint="let the dataset give (input, label), or arrays by name",
+            )
+        return {each.spec.name: part for each, part in zip(arguments, parts, strict=True)}
+
+    def _renamed(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        found = {}
+        for items, others in ((self.inputs, ("x",)), (self.labels, _LABELS)):
+            for each in items:
+                names = (each.spec.name, *(others if len(items) == 1 else ()))
+                key = next((name for name in names if name in item), None)
+                if key is None:
+                    raise DataError(
+                        f"a sample has no {printable(each.spec.name)}",
+                        where=self.where,
+                        hint=f"it has {', '.join(map(printable, item)) or 'nothing'}",
+                    )
+                found[each.spec.name] = item[key]
+        return found
+
+    def _stacked(
+        self, items: Sequence[Mapping[str, Any]], arguments: Iterable[Argument]
+    ) -> dict[str, np.ndarray]:
+        arrays = {}
+        for each in arguments:
+            name = each.spec.name
+            parts = [as_array(item[name], f"{self.where} {name}") for item in items]
+            if len({part.shape for part in parts}) > 1:
+                raise DataError(
+                    f"{printable(name)} has the shapes {[*parts[0].shape]} and others",
+                    where=self.where,
+                    hint="let the dataset give each sample the same shape",
+                )
+            axis = each.place.axis if each.place else 0
+            arrays[name] = np.stack(parts, axis) if each.place else parts[0]
+        return arrays
+
+
+def indexed(data: Any, manifest: Manifest) -> Indexed:
+    """The samples of a dataset.
+
+    Raises:
+        DataError: it has none.
+    """
+    count, where = len(data), f"the {type(data).__name__}"
+    if not count:
+        raise DataError(f"{where} has no samples", where="data", hint="give one that has some")
+    return Indexed(data, manifest.of_role(Role.INPUT), manifest.labels, count, where)

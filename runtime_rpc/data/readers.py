@@ -1,0 +1,70 @@
+"""Files of samples: one table, the first line of which that takes a path reads it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.arrays import read_folder_of_arrays, read_tensors
+from odtc.runtime_rpc.data.images import read_images
+from odtc.runtime_rpc.data.samples import Samples, listed, samples_of
+from odtc.runtime_rpc.data.source import Source
+from odtc.runtime_rpc.data.tables import read_csv, read_parquet
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A kind of files.
+
+    Attributes:
+        what: it is.
+        takes: whether a path is of the kind.
+        read: its samples.
+    """
+
+    what: str
+    takes: Callable[[Path], bool]
+    read: Callable[[Path, Sequence[Argument], Sequence[Argument]], Source]
+
+
+def _ends(*suffixes: str) -> Callable[[Path], bool]:
+    return lambda path: path.suffix.lower() in suffixes and not path.is_dir()
+
+
+READERS: tuple[Reader, ...] = (
+    Reader(
+        "a folder of .npy files",
+        lambda path: path.is_dir() and any(path.glob("*.npy")),
+        read_folder_of_arrays,
+    ),
+    Reader("a folder with a folder of images for each class", Path.is_dir, read_images),
+    Reader("a safetensors file", _ends(".safetensors"), read_tensors),
+    Reader("a CSV file", _ends(".csv", ".tsv"), read_csv),
+    Reader("a Parquet file", _ends(".parquet"), read_parquet),
+    Reader("an .npz file", lambda _: True, samples_of),
+)
+
+
+def read_data(path: Path, manifest: Manifest) -> Source:
+    """The samples of a file or a folder.
+
+    A note names arrays and columns that the step does not take: a file may serve several models.
+
+    Raises:
+        DataError: there is none, it cannot be read, or it does not fit the step.
+        MissingPackageError: what reads it is not installed.
+    """
+    reader = next(each for each in READERS if each.takes(path))
+    source = reader.read(path, manifest.of_role(Role.INPUT), manifest.labels)
+    if not isinstance(source, Samples):
+        return source
+    # Inputs whose values are constants of the step may be there.
+    unknown = [name for name in source.others if name not in manifest.bound]
+    if not unknown:
+        return source
+    note = (
+        f"{path}: not read, as they are no input and no label: {listed(unknown)}; the "
+        f"step takes {listed((*source.inputs, *source.labels))}"
+    )
+    return replace(source, notes=(*source.notes, note))

@@ -1,0 +1,333 @@
+"""Files and objects that samples come from: each trains to the same bits as its arrays."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from PIL import Image
+from pyarrow import csv, parquet
+from safetensors.numpy import save_file
+
+import odtc
+from odtc.cli.main import main
+from odtc.core.errors import DataError, OdtcError
+from odtc.runtime_rpc.data.ahead import ahead
+from odtc.runtime_rpc.data.mapped import LEAST_BYTES, is_mapped
+from odtc.runtime_rpc.data.readers import read_data
+from odtc.runtime_rpc.data.source import Source, Stream
+from tests.runtime_rpc.loop.models import CLASSES, SAMPLES, WIDTH, classed, step_of
+
+X, Y = classed()
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> odtc.Artifact:
+    return step_of(tmp_path_factory.mktemp("sources"), "cross-entropy", optimizer="adam")
+
+
+def trained(artifact: odtc.Artifact, data: Any, **options) -> odtc.Trainer:
+    trainer = artifact.trainer(threads=1)
+    trainer.fit(data, lr=0.01, steps=15, seed=2, **options)
+    return trainer
+
+
+def assert_same(one: odtc.Trainer, other: odtc.Trainer) -> None:
+    wanted = other.parameters()
+    for name, value in one.parameters().items():
+        np.testing.assert_array_equal(value, wanted[name], name)
+
+
+def as_npz(folder: Path) -> Path:
+    np.savez(folder / "d.npz", x=X, y=Y)
+    return folder / "d.npz"
+
+
+def as_compressed_npz(folder: Path) -> Path:
+    np.savez_compressed(folder / "d.npz", x=X, y=Y)
+    return folder / "d.npz"
+
+
+def as_folder(folder: Path) -> Path:
+    np.save(folder / "x.npy", np.asfortranarray(X))
+    np.save(folder / "label.npy", Y.astype(np.int64))
+    return folder
+
+
+def as_safetensors(folder: Path) -> Path:
+    save_file({"x": X, "y": Y}, folder / "d.safetensors")
+    return folder / "d.safetensors"
+
+
+def table() -> pa.Table:
+    columns = {f"f{n}": X[:, n] for n in range(WIDTH)}
+    return pa.table({"label": Y} | columns)
+
+
+def as_csv(folder: Path) -> Path:
+    csv.write_csv(table(), folder / "d.csv")
+    return folder / "d.csv"
+
+
+def as_parquet(folder: Path) -> Path:
+    parquet.write_table(table(), folder / "d.parquet")
+    return folder / "d.parquet"
+
+
+FILES = (as_npz, as_compressed_npz, as_folder, as_safetensors, as_csv, as_parquet)
+
+
+@pytest.mark.parametrize("write", FILES)
+def test_each_kind_of_file_trains_the_same(
+    artifact: odtc.Artifact, tmp_path: Path, write: Callable[[Path], Path]
+):
+    path = write(tmp_path)
+    assert_same(trained(artifact, path), trained(artifact, (X, Y)))
+    source = read_data(path, artifact.manifest)
+    x, y = source.take(np.array([5, 0]))
+    np.testing.assert_array_equal(x["x"] if "x" in x else next(iter(x.values())), X[[5, 0]])
+    np.testing.assert_array_equal(next(iter(y.values())), Y[[5, 0]])
+
+
+def test_the_same_samples_have_the_same_digest(artifact: odtc.Artifact, tmp_path: Path):
+    """A run goes on with another file of the same samples."""
+    digests = set()
+    for write in (as_npz, as_compressed_npz, as_folder, as_safetensors):
+        folder = tmp_path / write.__name__
+        folder.mkdir()
+        digests.add(read_data(write(folder), artifact.manifest).digest())
+    assert len(digests) == 1
+
+
+class Pairs(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, number: int):
+        return torch.tensor(X[number]), int(Y[number])
+
+
+class Rows:
+    """As `datasets.Dataset` of Hugging Face is asked."""
+
+    column_names = ("x", "labels")
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        raise AssertionError("asked for one by one")
+
+    def __getitems__(self, numbers: list[int]) -> list[dict[str, Any]]:
+        return [{"x": X[n].tolist(), "labels": int(Y[n]), "id": n} for n in numbers]
+
+
+@pytest.mark.parametrize(
+    "data", [{"x": X, "y": Y}, Pairs(), Rows()], ids=["mapping", "torch", "rows"]
+)
+def test_each_kind_of_object_trains_the_same(artifact: odtc.Artifact, data: Any):
+    assert_same(trained(artifact, data), trained(artifact, (X, Y)))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_loader_that_shuffles_has_the_order_of_the_seed(artifact: odtc.Artifact, own: bool):
+    def loader() -> torch.utils.data.DataLoader:
+        generator = torch.Generator() if own else None
+        return torch.utils.data.DataLoader(Pairs(), 5, shuffle=True, generator=generator)
+
+    torch.manual_seed(1)
+    first = trained(artifact, loader())
+    torch.manual_seed(9)
+    assert_same(first, trained(artifact, loader()))
+    other = artifact.trainer(threads=1)
+    other.fit(loader(), lr=0.01, steps=15, seed=3)
+    name, value = next(iter(first.parameters().items()))
+    assert not np.array_equal(value, other.parameters()[name])
+
+
+def test_arrays_stay_in_their_file(artifact: odtc.Artifact, tmp_path: Path):
+    samples = LEAST_BYTES // (4 * WIDTH) + 1
+    x, y = classed(samples)
+    for name in ("stored", "compressed"):
+        save = np.savez if name == "stored" else np.savez_compressed
+        save(tmp_path / f"{name}.npz", x=x, y=y)
+        source = read_data(tmp_path / f"{name}.npz", artifact.manifest)
+        (held,) = source.inputs.values()  # type: ignore[attr-defined]
+        assert is_mapped(held) == (name == "stored")
+        np.testing.assert_array_equal(held, x)
+    cut = (tmp_path / "stored.npz").read_bytes()[:-9]
+    (tmp_path / "cut.npz").write_bytes(cut)
+    with pytest.raises(DataError, match=r"not an \.npz file|not a readable"):
+        read_data(tmp_path / "cut.npz", artifact.manifest)
+
+
+LARGE = """
+import resource, sys
+from pathlib import Path
+import odtc
+from odtc.runtime_rpc.data.readers import read_data
+artifact, data = sys.argv[1:]
+trainer = odtc.load(artifact).trainer(threads=1)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+trainer.fit(data, lr=0.0, steps=300, validate_every=150, validation=data)
+read_data(Path(data), trainer.manifest).digest()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_data_larger_than_what_it_may_take_trains(tmp_path: Path):
+    """768 MB within 200 MB beside the step: shuffled, validated and hashed."""
+    width, samples = 4096, 48 * 1024
+    net = torch.nn.Sequential(torch.nn.Linear(width, 2))
+    odtc.from_torch(net, (torch.zeros(8, width),), tmp_path / "m.onnx")
+    odtc.compile(tmp_path / "m.onnx", batch=8).save(tmp_path / "m.odtc")
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (samples, width))
+    for start in range(0, samples, 1024):
+        x[start : start + 1024] = start % 7
+    x.flush()
+    np.save(tmp_path / "y.npy", np.arange(samples, dtype=np.int32) % 2)
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("x.npy", "y.npy"):
+        (tmp_path / name).rename(data / name)
+    argv = [sys.executable, "-c", LARGE, str(tmp_path / "m.odtc"), str(data)]
+    found = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=300)
+    assert int(found.stdout.splitlines()[-1]) < 200 * 1024
+
+
+def image_step(folder: Path) -> odtc.Artifact:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, 2), torch.nn.Flatten(), torch.nn.Linear(36, 2)
+    )
+    odtc.from_torch(net, (torch.zeros(4, 3, 8, 8),), folder / "i.onnx")
+    return odtc.compile(folder / "i.onnx", batch=4)
+
+
+def drawn_images(folder: Path, count: int = 9) -> Path:
+    """Red and blue images of several sizes and kinds."""
+    for number in range(count):
+        colour = ("blue", "red")[number % 2]
+        path = folder / colour / f"{number}.{('png', 'jpg', 'gif')[number % 3]}"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        Image.new("RGB", (8 + number % 2 * 4, 8), colour).save(path)
+    return folder
+
+
+def test_folders_of_images_are_classes(tmp_path: Path):
+    artifact = image_step(tmp_path)
+    folder = drawn_images(tmp_path / "images")
+    trainer = artifact.trainer(threads=1)
+    with pytest.warns(UserWarning, match=r"made 8 x 8, .* in \[0, 1\]; classes are 0 blue, 1 red"):
+        history = trainer.fit(folder, lr=0.1, epochs=12, validation=folder, metrics="accuracy")
+    assert history["val_accuracy"][-1] == 1
+    source = read_data(folder, artifact.manifest)
+    x, y = source.take(np.arange(len(source)))
+    assert sorted(y["label"].tolist()) == [0] * 5 + [1] * 4
+    (x,) = x.values()
+    assert x.shape == (9, 3, 8, 8)
+    np.testing.assert_allclose(x[y["label"] == 1].mean(axis=(0, 2, 3)), [1, 0, 0], atol=0.01)
+
+
+BROKEN = {
+    "no images": (lambda f: (f / "cat").mkdir(), "the folder has no images"),
+    "another class": (
+        lambda f: drawn_images(f) and drawn_images(f / "green", 1),
+        "the folder has 3 classes; the step has 2",
+    ),
+    "no image": (
+        lambda f: (drawn_images(f) / "red" / "a.png").write_bytes(b"no"),
+        "not a readable image",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_wrong_with_images_is_said(tmp_path: Path, name: str):
+    make, message = BROKEN[name]
+    folder = tmp_path / "images"
+    folder.mkdir()
+    make(folder)
+    trainer = image_step(tmp_path).trainer(threads=1)
+    with pytest.raises(DataError, match=message):
+        trainer.fit(folder, lr=0.1)
+
+
+TABLES = {
+    "an empty cell": ("a,b,c,d,e,f,y\n1,2,3,4,5,6,0\n1,,3,4,5,6,1\n", "the column b has 1 empty"),
+    "words": ("a,b,c,d,e,f,y\n1,2,3,4,5,6,cat\n", "the column y has string, and no numbers"),
+    "too few": ("a,b,y\n1,2,0\n", "input has 2 columns; the step takes 6 numbers a sample"),
+    "no label": ("a,b,c,d,e,f\n1,2,3,4,5,6\n", "the data has no array label"),
+    "rows": ("a,b\n1,2,3\n", "not a readable CSV file"),
+    "twice": ("a,a,y\n1,2,0\n", "the column a is there twice"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_wrong_with_a_table_is_said(artifact: odtc.Artifact, tmp_path: Path, name: str):
+    text, message = TABLES[name]
+    (tmp_path / "d.csv").write_text(text)
+    with pytest.raises(OdtcError, match=message):
+        artifact.trainer(threads=1).fit(tmp_path / "d.csv", lr=0.1)
+
+
+def test_several_columns_are_a_label_of_several_numbers(tmp_path: Path):
+    trainer = step_of(tmp_path, "mse").trainer(threads=1)
+    y = np.random.default_rng(1).random((SAMPLES, CLASSES)).astype(np.float32)
+    columns = {f"f{n}": X[:, n] for n in range(WIDTH)} | {f"y{n}": y[:, n] for n in range(CLASSES)}
+    parquet.write_table(pa.table(columns), tmp_path / "d.parquet")
+    history = trainer.fit(tmp_path / "d.parquet", lr=0.0, steps=1, validation=(X, y))
+    again = trainer.fit((X, y), lr=0.0, steps=1, validation=tmp_path / "d.parquet")
+    assert history["val_loss"] == again["val_loss"]
+
+
+def test_the_command_line_reads_them_all(tmp_path: Path, artifact: odtc.Artifact, capsys):
+    artifact.save(tmp_path / "a.odtc")
+    lines = set()
+    for write in FILES:
+        folder = tmp_path / write.__name__
+        folder.mkdir()
+        path = str(write(folder))
+        argv = ["train", str(tmp_path / "a.odtc"), "--data", path, "--validation", path]
+        assert main([*argv, "--lr", "0.01", "--threads", "1"]) == 0
+        lines.add(capsys.readouterr().err.partition("epoch 1, ")[2].splitlines()[0])
+    assert len(lines) == 1
+
+
+def test_samples_come_ahead_in_their_order_with_their_errors():
+    def work(number: int) -> int:
+        if number == 9:
+            raise DataError("the tenth", where="", hint="")
+        return number
+
+    found = []
+    with pytest.raises(DataError, match="the tenth"):
+        found.extend(ahead(work, range(20)))
+    assert found == [*range(9)]
+
+
+class Counted(Source):
+    """Numbers as samples."""
+
+    count, where = 7, "counted"
+
+    def take(self, numbers: np.ndarray):
+        return {"x": numbers}, {}
+
+    def digest(self) -> str:
+        return ""
+
+
+def test_a_stream_has_each_sample_of_each_epoch_once():
+    stream = Stream(Counted(), 3, seed=5)
+    taken = np.concatenate([x["x"] for _, (x, _) in zip(range(7), stream.batches(0), strict=False)])
+    for epoch in range(3):
+        assert sorted(taken[7 * epoch : 7 * epoch + 7]) == [*range(7)]
+    assert [step for step in range(1, 8) if stream.epoch_ends(step)] == [2, 4, 7]
+    parts = [x["x"] for step in (0, 2, 4) for x, _ in stream.segment(step, 9)]
+    np.testing.assert_array_equal(np.concatenate(parts), taken)
