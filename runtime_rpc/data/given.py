@@ -95,7 +95,7 @@ def _is_pair(data: Any) -> bool:
 def _is_arrays(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_arrays, value.values()))
-    return value is None or hasattr(value, "shape")
+    return value is None or hasattr(value, "dtype")
 
 
 def _of_pair(data: tuple[Any, Any], manifest: Manifest) -> Samples:
@@ -123,7 +123,7 @@ def _of_path(data: str | os.PathLike[str], manifest: Manifest) -> Source:
 
 def _is_indexed(data: Any) -> bool:
     """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
-    is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "shape")
+    is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
     return not is_held and all(hasattr(data, name) for name in ("__getitem__", "__len__"))
 
 

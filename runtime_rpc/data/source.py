@@ -68,8 +68,9 @@ class Source(ABC):
 
     def parts(self, size: int) -> Iterator[Batch]:
         """All samples in order, so many at a time; the last part may have fewer."""
-        for start in range(0, self.count, size):
-            yield self.take(np.arange(start, min(start + size, self.count)))
+        starts = range(0, self.count, size)
+        numbers = (np.arange(start, min(start + size, self.count)) for start in starts)
+        return ahead(self.take, numbers) if self.is_slow else map(self.take, numbers)
 
 
 @dataclass

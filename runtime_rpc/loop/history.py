@@ -1,7 +1,8 @@
 """The history of a run: what was measured when, as a table that is the same however it was cut."""
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,9 +55,9 @@ class History:
             return None
         return max(rows, key=lambda row: row[monitor] if larger else -row[monitor])
 
-    def as_data(self) -> list[Row]:
-        """The rows as what JSON has."""
-        return [dict(row) for row in self.rows]
+    def as_data(self) -> list[dict[str, float | None]]:
+        """The rows as what JSON has: None for what is not finite."""
+        return [for_json(row) for row in self.rows]
 
     def __str__(self) -> str:
         names = self.keys()
@@ -66,6 +67,11 @@ class History:
         return "\n".join([*lines, *([f"stopped: {self.stopped}"] if self.stopped else [])])
 
     __repr__ = __str__
+
+
+def for_json(row: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as what JSON has, which knows neither nan nor infinity."""
+    return {key: value if math.isfinite(value) else None for key, value in row.items()}
 
 
 def _shown(value: Any) -> str:

@@ -12,6 +12,7 @@ from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import PATH
 from odtc.core.process.missing_packages import require_packages
 from odtc.runtime_rpc.loop.callback import Callback
+from odtc.runtime_rpc.loop.history import for_json
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.history import Row
@@ -63,7 +64,7 @@ class JsonLines(Callback):
     def _write(self, said: dict[str, Any]) -> None:
         assert self._file
         with output_errors(self._path):
-            self._file.write(json.dumps(said) + "\n")
+            self._file.write(json.dumps(for_json(said)) + "\n")
 
 
 def _up_to(path: Path, run: "Run") -> list[str]:

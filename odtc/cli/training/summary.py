@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from odtc.cli.console import emit, emit_json, say
 from odtc.cli.interrupts import StopRequest
 from odtc.cli.training.loop import Done
+from odtc.runtime_rpc.loop.history import for_json
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.export.write import Exported
@@ -85,12 +86,12 @@ def _as_data(
         data["samples_per_second"] = 1000 * batch / done.step_ms
     data["emulated"] = done.emulated
     data |= {name: str(path) for name, path in files.items() if path}
-    data |= found.evaluated
-    if found.history.rows:
-        last = found.history.rows[-1]
-        data |= {key: last[key] for key in last if key.startswith("val_")}
-    data |= {"history": found.history.as_data(), "stopped": found.history.stopped or None}
-    return data | ({"best": found.best} if found.best else {})
+    data |= for_json(found.evaluated)
+    rows = found.history.as_data()
+    if rows:
+        data |= {key: value for key, value in rows[-1].items() if key.startswith("val_")}
+    data |= {"history": rows, "stopped": found.history.stopped or None}
+    return data | ({"best": for_json(found.best)} if found.best else {})
 
 
 def _line(summary: dict[str, Any], done: Done) -> str:

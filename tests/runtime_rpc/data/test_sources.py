@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -112,23 +113,11 @@ class Pairs(torch.utils.data.Dataset):
         return torch.tensor(X[number]), int(Y[number])
 
 
-class Rows:
-    """As `datasets.Dataset` of Hugging Face is asked."""
-
-    column_names = ("x", "labels")
-
-    def __len__(self) -> int:
-        return SAMPLES
-
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        raise AssertionError("asked for one by one")
-
-    def __getitems__(self, numbers: list[int]) -> list[dict[str, Any]]:
-        return [{"x": X[n].tolist(), "labels": int(Y[n]), "id": n} for n in numbers]
+ROWS = datasets.Dataset.from_dict({"x": X.tolist(), "labels": Y, "id": range(SAMPLES)})
 
 
 @pytest.mark.parametrize(
-    "data", [{"x": X, "y": Y}, Pairs(), Rows()], ids=["mapping", "torch", "rows"]
+    "data", [{"x": X, "y": Y}, Pairs(), ROWS], ids=["mapping", "torch", "rows"]
 )
 def test_each_kind_of_object_trains_the_same(artifact: odtc.Artifact, data: Any):
     assert_same(trained(artifact, data), trained(artifact, (X, Y)))

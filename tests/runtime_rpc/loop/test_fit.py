@@ -324,3 +324,10 @@ def test_a_run_on_a_device_has_the_history_of_one_here(tmp_path: Path):
     assert len(histories[0]) == 10
     for name, value in weights[0].items():
         np.testing.assert_array_equal(value, weights[1][name])
+
+
+def test_what_is_not_finite_is_null_in_json():
+    history = odtc.History([{"step": 1, "loss": float("nan"), "val_loss": float("inf")}])
+    assert history.as_data() == [{"step": 1, "loss": None, "val_loss": None}]
+    assert history.best() == history.rows[0]
+    assert history.best("loss") is None
