@@ -11,6 +11,7 @@ import pytest
 from odtc.autoschedule.tuning.database import read
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
+from odtc.runtime_rpc.standin.adb_phone import AdbPhone
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from odtc.runtime_rpc.standin.systems import python
 from tests.cli.training.digits import BATCH, Digits, make_digits
@@ -18,6 +19,9 @@ from tests.needs import needs_emulated_arm
 from tests.runtime_rpc.own_server import ARM, serving
 
 TARGET = "linux-arm64-cpu{threads=1}"
+ANDROID = "android-cpu{threads=1}"
+# Fixtures with the URL of an odtc-device, and the target that it is for.
+URLS = {"board": TARGET, "handset": ANDROID, "through_adb": ANDROID}
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +29,46 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
     return make_digits(tmp_path_factory.mktemp("digits"))
 
 
-def argv(digits: Digits, file: Path, *options: str) -> list[str]:
-    of = ("--batch", str(BATCH), "--target", TARGET, "--database", str(file))
+def argv(digits: Digits, file: Path, *options: str, target: str = TARGET) -> list[str]:
+    of = ("--batch", str(BATCH), "--target", target, "--database", str(file))
     return ["tune", str(digits.model), *of, "--rounds", "3", *options]
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[str]:
+    """The URL of odtc-device for Linux."""
+    with serving(tmp_path / "sessions", server=ARM) as url:
+        yield url
+
+
+@pytest.fixture
+def handset(phone: EmulatedPhone) -> str:
+    """The same of that for Android."""
+    return phone.url
+
+
+@pytest.fixture
+def through_adb(ready: AdbPhone) -> str:
+    """The same behind adb."""
+    return f"adb://{ready.serial}"
 
 
 @pytest.mark.slow
 @pytest.mark.device
 @needs_emulated_arm()
+@pytest.mark.parametrize(("where", "target"), URLS.items())
 def test_kernels_are_measured_without_tvm_on_the_device(
-    digits: Digits, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    where: str,
+    target: str,
+    digits: Digits,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = tmp_path / "records.jsonl"
-    with serving(tmp_path / "sessions", server=ARM) as url:
-        assert main(argv(digits, file, "--devices", url, "--trials", "8")) == ExitCode.OK
+    url = request.getfixturevalue(where)
+    options = ("--devices", url, "--trials", "8")
+    assert main(argv(digits, file, *options, target=target)) == ExitCode.OK
     assert "EMULATED" in capsys.readouterr().out
     records = read(file).records
     assert sum(not record.kept for record in records) >= 8
