@@ -75,7 +75,8 @@ def test_wheel_is_for_any_python_of_this_system(wheel):
     assert (tag.interpreter, tag.abi) == ("py3", "none")
     assert tag in set(sys_tags())
     members = zipfile.ZipFile(wheel).namelist()
-    assert "odtc/runtime_rpc/native/prebuilt/libodtc.so" in members
+    for name in ("libodtc.so", "libodtc-gpu.so"):
+        assert f"odtc/runtime_rpc/native/prebuilt/{name}" in members
     assert not any(".data/" in member or member.endswith(".pyc") for member in members)
 
 
