@@ -70,6 +70,8 @@ struct Options {
   const odtc_kernels *kernels = nullptr;
   std::size_t offload_state = 0;
   bool check_weights = true;  // compare the file of weights with the hash that the program has of it
+  int gpu = 0;                // of a step for GPUs, as in odtc_options
+  std::string gpu_cache = "";
 };
 
 class Trainer {
@@ -78,7 +80,8 @@ class Trainer {
     auto text = [](const std::string &given) { return given.empty() ? nullptr : given.c_str(); };
     odtc_options given = {text(options.program), text(options.weights), text(options.library),
                           text(options.storage), options.threads,       text(options.name),
-                          options.kernels,            options.offload_state, !options.check_weights};
+                          options.kernels,            options.offload_state, !options.check_weights,
+                          options.gpu,                text(options.gpu_cache)};
     odtc_trainer *made = nullptr;
     odtc_code code = odtc_open(&given, &made);
     trainer_.reset(made);
