@@ -16,6 +16,7 @@ from benchmarks.models.pytorch.spec import make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.core.errors import NumericError
 from odtc.runtime_rpc.engines.native import NativeEngine
+from odtc.runtime_rpc.native.on_gpu import OnGpu
 from tests.fast import fast_if
 from tests.native.on_gpu.same_run import KINDS, assert_same_run
 from tests.native.parity import bits, tvm_trainer
@@ -154,3 +155,22 @@ def test_batches_that_fail_while_a_step_is_computed(kind: str, tmp_path: Path) -
                     pass
             assert trainer.steps >= before + 1
         trainer.step(*batches(1)[0], lr=0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_next_batch_is_sent_while_a_step_is_computed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = mlp_artifact(tmp_path, SGD, target=f"host-{kind}")
+    done: list[str] = []
+    for name in ("send_next", "drop_next"):
+        original = getattr(OnGpu, name)
+
+        def noted(self: OnGpu, original=original, name=name) -> None:
+            done.append(name)
+            original(self)
+
+        monkeypatch.setattr(OnGpu, name, noted)
+    with artifact.trainer() as trainer:
+        assert len([*trainer.train(batches(4), lr=0.1)]) == 4
+    assert done == ["drop_next", *3 * ["send_next"]]
