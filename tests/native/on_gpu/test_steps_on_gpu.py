@@ -27,7 +27,9 @@ from tests.numeric.plans.test_memory_budget import tower
 FAST_UPDATES = ("opencl", "accumulated"), ("opencl", "scaled"), ("vulkan", "clipped")
 
 
-@pytest.mark.parametrize("case", fast_if(FAST_UPDATES.__contains__, product(KINDS, UPDATES)))
+@pytest.mark.parametrize(
+    "case", fast_if(FAST_UPDATES.__contains__, product(KINDS, UPDATES)), ids=str
+)
 def test_updates(case: tuple[str, str], tmp_path: Path) -> None:
     kind, name = case
     artifact = mlp_artifact(tmp_path, UPDATES[name], target=f"host-{kind}")
@@ -87,7 +89,7 @@ def test_any_number_of_samples_is_evaluated(kind: str, tmp_path: Path) -> None:
 FAST_MODELS = (("opencl", "lenet"), ("vulkan", "lenet"))
 
 
-@pytest.mark.parametrize("case", fast_if(FAST_MODELS.__contains__, product(KINDS, SMALL)))
+@pytest.mark.parametrize("case", fast_if(FAST_MODELS.__contains__, product(KINDS, SMALL)), ids=str)
 def test_models_of_the_table(case: tuple[str, str], tmp_path: Path) -> None:
     kind, name = case
     model = SMALL[name]
