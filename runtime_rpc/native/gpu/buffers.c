@@ -81,7 +81,10 @@ odtc_code odtc_fill_gpu(odtc_trainer *t) {
   }
   if (allocate(t, p->constant_bytes, &gpu->constants) || allocate(t, largest_result(p), &gpu->result))
     return t->problem.code;
-  return gpu->api->write(gpu->device, gpu->constants, 0, p->constants, p->constant_bytes, &t->problem);
+  if (gpu->api->write(gpu->device, gpu->constants, 0, p->constants, p->constant_bytes, &t->problem))
+    return t->problem.code;
+  /* A checkpoint that is loaded next is written beside what is queued, which must not fill its state afterwards. */
+  return gpu->api->wait(gpu->device, NULL, &t->problem);
 }
 
 int odtc_need_second_set(odtc_trainer *t) {

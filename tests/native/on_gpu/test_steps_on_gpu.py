@@ -176,3 +176,19 @@ def test_the_next_batch_is_sent_while_a_step_is_computed(
     with artifact.trainer() as trainer:
         assert len([*trainer.train(batches(4), lr=0.1)]) == 4
     assert done == ["drop_next", *3 * ["send_next"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_that_is_loaded_at_once(kind: str, tmp_path: Path) -> None:
+    """Before anything else is asked of a device, which may still fill the state."""
+    artifact = mlp_artifact(tmp_path, ADAMW, target=f"host-{kind}")
+    files = [tmp_path / f"{n}.ckpt" for n in range(2)]
+    with artifact.trainer() as trainer:
+        for x, y in batches(2):
+            trainer.step(x, y, lr=0.1)
+        trainer.save_checkpoint(files[0])
+    for _ in range(5):
+        with artifact.trainer() as trainer:
+            trainer.load_checkpoint(files[0])
+            trainer.save_checkpoint(files[1])
+        assert files[1].read_bytes() == files[0].read_bytes()
