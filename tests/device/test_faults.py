@@ -358,6 +358,7 @@ def test_a_server_of_another_version_is_replaced(
         server.push(phone, program, silent)
         server.stop(phone, known)
         server.start(phone, known, server.program_hash(program))
+        setup._wait_until_registered(known, phone)
     with pytest.raises(DeviceError, match=r"odtc is 0\.0\.1 there and .* here"):
         odtc.connect(known.url)
     odtc.connect(f"adb://{ready.serial}").close()
