@@ -29,8 +29,8 @@ def narrow_frozen(graph: Graph, stored: Mapping[str, np.ndarray], selection: Sel
     ]
     graph.parameters |= {name: stored[name] for name in narrowed}
     if narrowed:
-        those = "1 frozen weight stays" if len(narrowed) == 1 else f"{len(narrowed)} frozen stay"
-        graph.notes.append(f"{those} float16 in memory; who reads it computes in float32")
+        count = f"{len(narrowed)} of the weights in float16 are not trained"
+        graph.notes.append(f"{count}: these stay float16, and are widened where they are read")
 
 
 def _is_half(value: np.ndarray, stored: np.ndarray | None) -> bool:
