@@ -61,7 +61,8 @@ def base_of(shape: DecoderShape, form: Form) -> onnx.ModelProto:
     """A decoder whose matrices are stored in a form."""
     model = version_converter.convert_version(decoder(shape), _OPSET)
     graph, rng, made = model.graph, np.random.default_rng(0), list[onnx.NodeProto]()
-    for tensor in [each for each in graph.initializer if len(each.dims) == _MATRIX]:
+    weights = [each for each in graph.initializer if each.name.endswith(".weight")]
+    for tensor in [each for each in weights if len(each.dims) == _MATRIX]:
         rows, columns = tensor.dims
         codes = rng.integers(-7, 8, (rows, columns)).astype(np.float32)
         scale = (rng.random((rows, columns // _BLOCK), np.float32) + 0.5) / 7 / columns**0.5
