@@ -28,6 +28,7 @@ from odtc.passes.memory.arena import PlanMemory
 from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.pipeline.table import PASSES, by_name
 from odtc.passes.pipeline.text import Known
+from odtc.passes.saved.recompute_maps import RecomputeMaps
 from odtc.passes.schedule.order_calls import OrderCalls
 from odtc.passes.schedule.write_over import WriteOver
 
@@ -62,7 +63,14 @@ def _of_training(of: PipelineOptions) -> Iterator[Pass]:
     step, family = of.train_step, of.family
     if step is None:
         return
-    for kind in (NameTensors, AbsorbActivation, SliceSplits, ReadCopies, HalfStorage):
+    for kind in (
+        NameTensors,
+        AbsorbActivation,
+        SliceSplits,
+        RecomputeMaps,
+        ReadCopies,
+        HalfStorage,
+    ):
         yield kind(step)
     yield ReadNormalised(step, family.most_copies)
     yield RecomputeFrozen(step)

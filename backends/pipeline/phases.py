@@ -91,6 +91,7 @@ REWRITE = (
     Row("read-normalised", reads_normalised),
     # What is saved is decided before it is rounded.
     Row("slice-splits", trains),
+    Row("recompute-maps", trains),
     Row("read-copies", trains),
     Row("half-storage", brought),
     Row("absorb-activation", trains),

@@ -41,6 +41,7 @@ from odtc.passes.memory.arena import PlanMemory, TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.memory.workspaces import LiftWorkspaces
+from odtc.passes.saved.recompute_maps import RecomputeMaps
 from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
 from odtc.passes.schedule.order_calls import OrderCalls
 from odtc.passes.schedule.write_over import WriteOver
@@ -54,7 +55,7 @@ def by_name(*kinds: type[Pass]) -> Mapping[str, type[Pass]]:
 PASSES = by_name(
     *(AbsorbActivation, AbsorbTranspose, AddRows, ChunkLogits, FoldConstants, HalfStorage),
     *(ImmediateUpdate, JoinReshapes, NameTensors, ReadCopies, ReadNormalised, ReadQuantised),
-    *(RecomputeFrozen, ReturnLoss, SliceSplits, SpellOutAttention, UpdateRows),
+    *(RecomputeFrozen, RecomputeMaps, ReturnLoss, SliceSplits, SpellOutAttention, UpdateRows),
     *(ByKernel, BindLoops, CheckLaunches, CompactAllocations, FuseNamed, GatherMarks),
     *(GroupUpdates, HalfInMemory, KeepNan, NarrowIndices, NoteNeeds),
     *(SelectLayouts,),

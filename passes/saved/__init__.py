@@ -1,0 +1,1 @@
+"""What the backward pass reads of the forward pass."""
