@@ -281,3 +281,17 @@ def test_few_words_stay_at_once(tmp_path: Path) -> None:
     artifact = odtc.compile(tmp_path / "m.onnx", loss=odtc.CrossEntropy(axis=2))
     shapes = {tensor.spec.shape for tensor in artifact.memory.plan.tensors}
     assert (ROWS, 500) in shapes
+
+
+def test_a_gpu_takes_the_same_steps(tmp_path: Path) -> None:
+    """PoCL: nothing is written in place there, so the gradient that grows has two tensors."""
+    ids, labels = tokens()
+    onnx.save(head_model(TIED), tmp_path / "m.onnx")
+    loss = odtc.CrossEntropy(axis=2, ignore_index=-100)
+    losses = []
+    for target in ("host-cpu", "host-opencl"):
+        artifact = odtc.compile(tmp_path / "m.onnx", loss=loss, target=target)
+        assert largest(artifact) < all_logits() / 2
+        trainer = artifact.trainer()
+        losses.append([float(trainer.step(ids, labels, lr=0.3)) for _ in range(3)])
+    np.testing.assert_allclose(*losses, rtol=2e-6)
