@@ -103,7 +103,11 @@ def read_images(path: Path, inputs: Sequence[Argument], labels: Sequence[Argumen
         if file.suffix.lower() in _ENDINGS
     ]
     if not found:
-        raise DataError("the folder has no images and no .npy files", where=str(path), hint=_HINT)
+        raise DataError(
+            "the data is a folder without images in folders, and without .npy files",
+            where=str(path),
+            hint=_HINT,
+        )
     require_packages("PIL")
     fed, channels = _image_input(inputs, path)
     label, classes = _class_label(labels, path)

@@ -281,7 +281,7 @@ def test_everything_around_the_optimizer(
         *("train", "x.odtc", "--data", digits.train, "--epochs", 8, "--lr", 0.02, "--ema"),
         *("--schedule", "cosine", "--warmup", 4, "--eval-data", digits.test, "--export", "e.onnx"),
     )
-    assert trained["steps"] == 8 * (SAMPLES // BATCH)
+    assert trained["steps"] == 8 * SAMPLES // BATCH
     assert trained["accuracy"] > 0.5
 
 

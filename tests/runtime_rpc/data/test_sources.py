@@ -224,7 +224,7 @@ def test_folders_of_images_are_classes(tmp_path: Path):
 
 
 BROKEN = {
-    "no images": (lambda f: (f / "cat").mkdir(), "the folder has no images"),
+    "no images": (lambda f: (f / "cat").mkdir(), "the data is a folder without images in folders"),
     "another class": (
         lambda f: drawn_images(f) and drawn_images(f / "green", 1),
         "the folder has 3 classes; the step has 2",
