@@ -11,7 +11,7 @@ class Callback:
     """Hooks of a run, each of which does nothing; `run.stop("why")` ends it after the step.
 
     Within a step they come in this order. `on_validation_end` and `on_epoch_end` get the row of the
-    history; a callback may add numbers of its own to it.
+    history, which ends at that step; a callback may add numbers of its own to it.
     """
 
     def on_train_begin(self, run: "Run") -> None:
@@ -21,10 +21,10 @@ class Callback:
         """After each step; those of one call to a device come one after the other."""
 
     def on_validation_end(self, run: "Run", row: "Row") -> None:
-        """After a validation, at the end of an epoch or between."""
+        """After each validation; without one at the end of each epoch, and of the run."""
 
     def on_epoch_end(self, run: "Run", row: "Row") -> None:
-        """After an epoch, and its validation."""
+        """After the last step of an epoch, and its validation."""
 
     def on_safe_point(self, run: "Run") -> None:
         """Where a checkpoint is of the step that was told last, and has its row in the history."""

@@ -78,8 +78,7 @@ class _Going:
             measured = validation.measure(run.trainer)
             row |= {f"val_{key}": value for key, value in measured.items()}
         run.history.rows.append(row)
-        if validation:
-            self._tell("on_validation_end", row)
+        self._tell("on_validation_end", row)
         if self._course.feed.epoch_ends(run.step):
             self._tell("on_epoch_end", row)
 

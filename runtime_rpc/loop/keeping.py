@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.core.disk.files import atomic_write
+from odtc.core.errors import ArtifactError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional, whole_from
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, monitor_of
+from odtc.runtime_rpc.state.checkpoint import read_step
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.history import Row
@@ -98,20 +100,20 @@ class BestCheckpoint(Callback):
         check_mode(mode, "odtc.BestCheckpoint")
         self.path, self.restore, self._asked = Path(path), restore, (monitor, mode)
         self._monitor: Monitor | None = None
+        self._after = 0
 
     def on_train_begin(self, run: "Run") -> None:
         """See `Callback.on_train_begin`."""
-        self._monitor = monitor_of(run, *self._asked, "BestCheckpoint")
+        self._monitor, self._after = monitor_of(run, *self._asked, "BestCheckpoint"), 0
+        best = self.best(run)
+        if best and not self._is_of(int(best["step"]) + run.now.start):
+            # Of a run that goes on, but kept no best one before, or elsewhere.
+            self._after = run.step
 
     def on_validation_end(self, run: "Run", row: "Row") -> None:
         """See `Callback.on_validation_end`."""
         if self.best(run) is row:
             run.save(self.path)
-
-    def on_epoch_end(self, run: "Run", row: "Row") -> None:
-        """See `Callback.on_epoch_end`; a run without validation has nothing but these."""
-        if not run.course.validation:
-            self.on_validation_end(run, row)
 
     @property
     def column(self) -> str:
@@ -120,9 +122,16 @@ class BestCheckpoint(Callback):
         return self._monitor.column
 
     def best(self, run: "Run") -> "Row | None":
-        """The best row of a run so far."""
+        """The best row of those that it saw, or whose checkpoint there was before."""
         assert self._monitor
-        return self._monitor.best(run)
+        return self._monitor.best(run, self._after)
+
+    def _is_of(self, step: int) -> bool:
+        """Whether the file is the checkpoint of a step."""
+        try:
+            return read_step(self.path) == step
+        except ArtifactError:
+            return False
 
     def restored(self, run: "Run") -> bool:
         """Gives the trainer the best weights, where that is asked for and there are any."""

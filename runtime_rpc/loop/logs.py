@@ -51,11 +51,6 @@ class JsonLines(Callback):
         """See `Callback.on_validation_end`."""
         self._write({"row": True, **row})
 
-    def on_epoch_end(self, run: "Run", row: "Row") -> None:
-        """See `Callback.on_epoch_end`."""
-        if not run.course.validation:
-            self._write({"row": True, **row})
-
     def on_train_end(self, run: "Run") -> None:
         """See `Callback.on_train_end`."""
         if self._file:
@@ -115,11 +110,6 @@ class TensorBoard(Callback):
         for key, value in row.items():
             if key not in ("step", "lr"):
                 self._writer.add_scalar(key, value, row["step"])
-
-    def on_epoch_end(self, run: "Run", row: "Row") -> None:
-        """See `Callback.on_epoch_end`."""
-        if not run.course.validation:
-            self.on_validation_end(run, row)
 
     def on_train_end(self, run: "Run") -> None:
         """See `Callback.on_train_end`."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from odtc.core.errors import UsageError
 from odtc.core.options.option_text import did_you_mean
+from odtc.runtime_rpc.loop.history import History
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.history import Row
@@ -25,9 +26,10 @@ class Monitor:
     column: str
     larger: bool
 
-    def best(self, run: "Run") -> "Row | None":
-        """The best row so far; None where there is none."""
-        return run.history.best(self.column, larger=self.larger)
+    def best(self, run: "Run", after: int = 0) -> "Row | None":
+        """The best row so far, of those after a step; None where there is none."""
+        rows = History([row for row in run.history if row["step"] > after])
+        return rows.best(self.column, larger=self.larger)
 
     def improves(self, value: float, best: float, least: float) -> bool:
         """Whether a value is better than the best one by more than `least`."""

@@ -57,10 +57,6 @@ class EarlyStopping(Callback):
         """See `Callback.on_validation_end`."""
         self._decide(run)
 
-    def on_epoch_end(self, run: "Run", row: "Row") -> None:
-        """See `Callback.on_epoch_end`; a run without validation has nothing but these."""
-        self._decide(run)
-
     def _decide(self, run: "Run") -> None:
         monitor = self._monitor
         assert monitor

@@ -69,7 +69,9 @@ class Told(Callback):
         self._update(step, f"loss {loss:.4f}, {done.time_text()}")
 
     def on_validation_end(self, run: "Run", row: "Row") -> None:
-        """See `Callback.on_validation_end`."""
+        """See `Callback.on_validation_end`; the loss alone is told step by step."""
+        if not run.course.validation:
+            return
         shown = ("loss", *(key for key in row if key.startswith("val_")))
         values = ", ".join(f"{key} {row[key]:.4f}" for key in shown if key in row)
         say(f"epoch {row['epoch']}, step {row['step']}: {values}")

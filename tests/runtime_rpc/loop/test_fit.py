@@ -331,3 +331,31 @@ def test_what_is_not_finite_is_null_in_json():
     assert history.as_data() == [{"step": 1, "loss": None, "val_loss": None}]
     assert history.best() == history.rows[0]
     assert history.best("loss") is None
+
+
+def test_the_best_of_a_run_without_validation_is_that_of_its_loss(
+    trainer: odtc.Trainer, tmp_path: Path
+):
+    """The last row is of less than an epoch."""
+    kept = odtc.BestCheckpoint(tmp_path / "best", restore=True)
+    history = trainer.fit(classed(), lr=0.01, steps=16, seed=3, callbacks=[kept])
+    assert history["step"] == [6, 13, 16]
+    best = history.best("loss")
+    assert best is not None
+    assert trainer.steps == best["step"] == 16
+
+
+def test_a_best_checkpoint_that_was_not_kept_is_not_restored(
+    artifact: odtc.Artifact, tmp_path: Path
+):
+    """It is asked for only after the best row, and what is there is of something else."""
+    first, path = artifact.trainer(threads=1), tmp_path / "c"
+    rates = {"lr": lambda updates: 0.01 if updates < 26 else 1.0}
+    first.fit(classed(), **options(**rates | {"epochs": 4}, callbacks=[odtc.Checkpoint(path)]))
+    trainer = artifact.trainer(threads=1)
+    kept = odtc.BestCheckpoint(tmp_path / "best", restore=True)
+    history = trainer.fit(classed(), **options(**rates, resume=path, callbacks=[kept]))
+    whole, later = history.best(), odtc.History(history.rows[4:]).best()
+    assert whole is not None
+    assert later is not None
+    assert whole["step"] <= 26 < later["step"] == trainer.steps
