@@ -56,6 +56,10 @@ class Source(ABC):
             DataError: they cannot be read, or do not fit the step.
         """
 
+    def of_step(self, numbers: np.ndarray, seed: int, step: int) -> Batch:
+        """The samples of a step, which may be others than `take` gives; see `augment`."""
+        return self.take(numbers)
+
     @abstractmethod
     def digest(self) -> str:
         """What the samples are, as a hash that is the same however they are stored."""
@@ -136,4 +140,4 @@ class Stream:
         return map(self._batch, count(start))
 
     def _batch(self, step: int) -> Batch:
-        return self.source.take(self.numbers(step))
+        return self.source.of_step(self.numbers(step), self.seed, step)

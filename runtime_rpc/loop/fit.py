@@ -11,6 +11,7 @@ from typing import Any
 from odtc.core.errors import UsageError
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
+from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.given import held_source, seed_loader, source_of
 from odtc.runtime_rpc.data.source import Source, Stream
 from odtc.runtime_rpc.feed.calling import schedule_of
@@ -48,6 +49,7 @@ class Asked:
     seed: int
     steps_per_call: int
     ema: bool
+    augment: Any
 
 
 def fit(trainer: Trained, asked: Asked) -> History:
@@ -59,7 +61,7 @@ def fit(trainer: Trained, asked: Asked) -> History:
             "metrics and validate_every need validation data", where="fit", hint="give validation="
         )
     _resume(trainer, asked.resume)
-    feed = feed_of(asked.data, trainer, asked.seed)
+    feed = feed_of(asked, trainer)
     epochs = None if asked.steps else asked.epochs or 1
     last_step = feed.steps_of(epochs) if epochs else asked.steps
     course = Course(
@@ -81,18 +83,26 @@ def fit(trainer: Trained, asked: Asked) -> History:
     return history
 
 
-def feed_of(data: Any, trainer: Trained, seed: int) -> Feed:
+def feed_of(asked: Asked, trainer: Trained) -> Feed:
     """The batches of what a caller gives.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
         UsageError: it is nothing of which there are samples.
     """
-    source = source_of(data, trainer.manifest)
+    data, manifest = asked.data, trainer.manifest
+    source = source_of(data, manifest)
     if source is None:
-        return Passes(data, trainer.manifest, begin=partial(seed_loader, data, seed))
+        if asked.augment:
+            raise UsageError(
+                "augment needs samples that are asked for by number, and the data is "
+                f"{shown(data)}",
+                where="augment",
+                hint="give a Dataset, arrays or files; or let the loader augment",
+            )
+        return Passes(data, manifest, begin=partial(seed_loader, data, asked.seed))
     _warn(source)
-    return Stream(source, trainer.manifest.batch, seed)
+    return Stream(augmented(source, asked.augment, manifest), manifest.batch, asked.seed)
 
 
 def validation_of(trainer: Trained, data: Any, metrics: Any, *, ema: bool) -> Validation | None:

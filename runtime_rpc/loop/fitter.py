@@ -10,6 +10,7 @@ from odtc.core.options.kinds import (
     FLAG,
     FUNCTION,
     PATH,
+    TEXT,
     Kind,
     optional,
     several,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.trained import Trained
 
 _COUNT: Kind = optional(whole_from(1))
+_NAMES = several(TEXT, "list of names", "give a list, such as ['flip', 'crop{pixels=4}']")
 _CALLBACKS = several(ANYTHING, "list of callbacks", "give a list, such as [odtc.EarlyStopping()]")
 
 
@@ -43,6 +45,7 @@ class Fitter:
         seed=whole_from(0),
         steps_per_call=whole_from(1),
         ema=FLAG,
+        augment=_NAMES,
     )
     def fit(  # noqa: PLR0913 - one keyword for each choice of the user
         self,
@@ -60,6 +63,7 @@ class Fitter:
         seed: int = 0,
         steps_per_call: int = 1,
         ema: bool = False,
+        augment: Sequence[str] = (),
     ) -> "History":
         """Trains over data, with a validation at the end of each epoch.
 
@@ -88,6 +92,8 @@ class Fitter:
                 arguments, to the same bits; where there is none yet it begins, with a warning.
             seed: of the samples' order.
             steps_per_call: as of `train`.
+            augment: what is done to images before a step, drawn from the seed and its number:
+                names such as `flip`, `crop{pixels=4}`, `jitter{share=0.2}`, `mixup{alpha=0.2}`.
             ema: whether validations take the moving averages of the weights.
 
         Returns:
@@ -117,5 +123,6 @@ class Fitter:
             seed,
             steps_per_call,
             ema,
+            augment,
         )
         return fit(cast("Trained", self), asked)

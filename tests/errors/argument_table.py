@@ -223,6 +223,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "seed": (*NOT_WHOLE, None, -1),
         "steps_per_call": NOT_COUNT,
         **EMA,
+        "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
     },
     "Trainer.profile": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),

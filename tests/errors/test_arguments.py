@@ -165,6 +165,7 @@ CALLED = {
     "validation": "validation|data|batch",
     "metrics": "metric",
     "callbacks": "callback",
+    "augment": "augment|crop",
     "values": "set_parameters",
     "groups": "group",
     "set_inputs": "set_inputs|value_of_x",

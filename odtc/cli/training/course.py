@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
-from odtc.cli.options import at_least
+from odtc.cli.options import MANY, at_least
 
 if TYPE_CHECKING:
+    from odtc.core.artifact.manifest import Manifest
     from odtc.runtime_rpc.data.source import Source, Stream
     from odtc.schedules import Schedule
 
@@ -28,6 +29,7 @@ class Course:
         schedule: its course, as text.
         warmup: updates of a linear warm-up.
         seed: of the samples' order.
+        augment: names of what is done to images.
     """
 
     data: Path
@@ -37,18 +39,22 @@ class Course:
     schedule: str
     warmup: int
     seed: int
+    augment: list[str] | None
 
-    def stream(self, source: "Source", batch: int) -> "Stream":
-        """The batches of the run, of so many samples.
+    def stream(self, source: "Source", manifest: "Manifest") -> "Stream":
+        """The batches of the run, with the augmentations.
 
         Raises:
-            DataError: there are fewer samples than that.
+            DataError: there are fewer samples than a step takes.
+            UsageError: an augmentation is unknown, or does not fit the step.
         """
         # Imported here: samples bring numpy.
+        from odtc.runtime_rpc.data.augment import augmented
         from odtc.runtime_rpc.data.source import Stream
         from odtc.runtime_rpc.loop.feed import left_text
 
-        stream = Stream(source, batch, self.seed)
+        source = augmented(source, self.augment or (), manifest)
+        stream = Stream(source, manifest.batch, self.seed)
         left = 0 if self.steps else stream.left_of(self.epochs or 1)
         if left:
             say(f"note: {left_text(stream, left)}")
@@ -100,4 +106,11 @@ def add_course_options(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="S",
         help="of the samples' order (default: 0)",
+    )
+    add(
+        "--augment",
+        **MANY,
+        metavar="A",
+        help="flip, crop{pixels=4}, jitter{share=0.2} or mixup{alpha=0.2} of images, drawn for "
+        "each step from the seed",
     )

@@ -1,6 +1,7 @@
 """`odtc train --resume`: whether what goes on is still the run that the checkpoint is of."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 SAME, ANYWAY = "same", "anyway"
 # What `--resume-anyway` overrules, as its help and the manual have it.
 OVERRULED = (
-    "the data, the seed, the schedule, the batch, the loss, the precision, the options of the "
-    "optimizer and of the update, which parameters are trained, and inputs that were set"
+    "the data, the seed, the augmentations, the schedule, the batch, the loss, the precision, the "
+    "options of the optimizer and of the update, which parameters are trained, and inputs that "
+    "were set"
 )
 
 
@@ -39,12 +41,15 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_identity(source: "Source", seed: int, schedule: "Schedule") -> dict[str, str]:
+def run_identity(
+    source: "Source", seed: int, schedule: "Schedule", augment: Sequence[str] = ()
+) -> dict[str, str]:
     """The identity of a run, beside the compiled step."""
     return {
         "data": f"{len(source)} samples, sha256 {source.digest()}",
         "seed": str(seed),
         "schedule": str(schedule),
+        "augment": " ".join(augment) or "none",
     }
 
 

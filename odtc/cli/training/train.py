@@ -169,10 +169,11 @@ def run(args: argparse.Namespace) -> int:
     held = evaluation_of(asked.eval_data, manifest, ema=watching.ema)
     validation = watching.measured(manifest)
     source = read_source(course.data, manifest)
-    stream = course.stream(source, manifest.batch)
+    stream = course.stream(source, manifest)
     total = course.total(stream)
     schedule = course.rates(total // manifest.accumulate)
-    identity = run_identity(source, course.seed, schedule) if keep.checkpoint else {}
+    drawn = course.seed, schedule, course.augment or ()
+    identity = run_identity(source, *drawn) if keep.checkpoint else {}
     keep = _begun(keep, manifest, identity, total)
     run = _started(artifact, asked.running, keep, identity, total)
     done = Done()
