@@ -27,14 +27,15 @@ def write_data(case: Case, folder: Path) -> None:
     """
     from odtc.core.process.progress import silent
     from odtc.driver.preparation import prepare
+    from odtc.runtime_rpc.data.arrays import read_npz
     from odtc.runtime_rpc.data.drawn import draw_arguments
-    from odtc.runtime_rpc.data.samples import samples_of
     from odtc.runtime_rpc.data.source import Stream
+    from odtc.runtime_rpc.data.wanted import Wanted
 
     arguments = prepare(case.model, _target(case), _options(case), silent).training.arguments
     inputs, labels = (of_role(arguments, role) for role in (Role.INPUT, Role.LABEL))
     if case.data:
-        samples = samples_of(Path(case.data), inputs, labels)
+        samples = read_npz(Path(case.data), Wanted(inputs, labels))
         write_batch(*next(Stream(samples, case.batch, seed=0).batches(0)), folder)
     else:
         write_batch(*draw_arguments(inputs, labels), folder)

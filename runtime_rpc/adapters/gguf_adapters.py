@@ -6,7 +6,7 @@ from the configuration of the model on Hugging Face, `config.json`.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from odtc.core.adapters import Adapter, rank_of, to_peft
-from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import atomic_write
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.runtime_rpc.adapters.gguf_file import write_gguf
@@ -70,7 +69,7 @@ def read_base_model(path: str | os.PathLike[str]) -> BaseModel:
 
 def write_gguf_adapters(
     path: str | os.PathLike[str],
-    manifest: Manifest,
+    adapters: Sequence[Adapter],
     tensors: Mapping[str, np.ndarray],
     base: BaseModel,
 ) -> None:
@@ -78,7 +77,7 @@ def write_gguf_adapters(
 
     Args:
         path: of the file.
-        manifest: of the step.
+        adapters: of the step, with one rank and scale.
         tensors: of the adapters, by the name of the step's argument.
         base: the model that they are for.
 
@@ -86,7 +85,7 @@ def write_gguf_adapters(
         OutputError: the file cannot be written.
         UnsupportedError: a module has no tensor in llama.cpp.
     """
-    first = manifest.adapters[0]
+    first = adapters[0]
     keys = {
         "general.architecture": base.kind.architecture,
         "general.type": "adapter",
@@ -95,7 +94,7 @@ def write_gguf_adapters(
         "adapter.lora.alpha": first.scale * rank_of(tensors[first.down].shape),
     }
     pairs = {}
-    for adapter in manifest.adapters:
+    for adapter in adapters:
         name = _tensor_of(adapter, base.kind)
         down, up = (to_peft(each, tensors[each])[1] for each in (adapter.down, adapter.up))
         if name == "token_embd.weight":

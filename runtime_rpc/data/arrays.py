@@ -1,21 +1,60 @@
-"""Samples of safetensors files, and of folders with an `.npy` file for each input and label."""
+"""Samples of files of arrays: `.npz`, safetensors, and folders with an `.npy` file for each.
 
-from collections.abc import Sequence
+Arrays are those of inputs and labels, by name or as `x` and `y`; or tokens alone, which become rows
+for a language model.
+"""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from odtc.core.artifact.archive import small_directory
 from odtc.core.disk.file_kinds import mistaken
+from odtc.core.disk.file_limits import MOST_ARRAYS_BYTES
 from odtc.core.disk.files import not_a_file
 from odtc.core.disk.tensor_file import DamagedError, read_header
 from odtc.core.errors import DataError
-from odtc.core.specs import Argument
-from odtc.runtime_rpc.data.mapped import LEAST_BYTES, mapped_array, mapped_npy
-from odtc.runtime_rpc.data.samples import Samples, keys_of, samples_in
+from odtc.runtime_rpc.data.mapped import (
+    LEAST_BYTES,
+    is_mapped,
+    mapped_array,
+    mapped_member,
+    mapped_npy,
+)
+from odtc.runtime_rpc.data.samples import Samples, keys_of, listed, samples_in
+from odtc.runtime_rpc.data.text.reading import TOKENS, has_tokens_alone, rows_of_tokens
+from odtc.runtime_rpc.data.wanted import Wanted
+
+# Of arrays in memory that are worth to be told.
+_SAID_BYTES = 256 << 20
+_HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
 
-def read_tensors(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
-    """The samples of a safetensors file, by name or as `x` and `y`; they stay in it.
+def read_npz(path: Path, wanted: Wanted) -> Samples:
+    """The samples of an `.npz` file; those that are stored stay in it.
+
+    Raises:
+        DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
+    """
+    arrays, names = _npz_arrays(path, wanted)
+    found = _samples(arrays, names, wanted, path)
+    held = [n for n, a in arrays.items() if not is_mapped(a) and a.nbytes >= _SAID_BYTES]
+    if not held:
+        return found
+    note = (
+        f"{path}: {listed(held)} are compressed: all of them is held in memory; numpy.savez stores "
+        "arrays so that they can stay in their file"
+    )
+    return replace(found, notes=(*found.notes, note))
+
+
+def read_tensors(path: Path, wanted: Wanted) -> Samples:
+    """The samples of a safetensors file; they stay in it.
 
     Raises:
         DataError: it is missing or damaged, or does not fit the step.
@@ -29,18 +68,16 @@ def read_tensors(path: Path, inputs: Sequence[Argument], labels: Sequence[Argume
         raise mistaken(path, "file of arrays", DataError) or DataError(
             f"not a readable safetensors file ({error})", where=str(path), hint="write it again"
         ) from error
-    wanted = keys_of(inputs, labels, header.entries)
+    keys = _keys(wanted, header.entries)
     arrays = {}
     for name, entry in header.entries.items():
-        if name in wanted and 0 not in entry.shape:
+        if name in keys and 0 not in entry.shape:
             array = mapped_array(path, header.start + entry.begin, entry.dtype, entry.shape)
             arrays[name] = array if array.nbytes >= LEAST_BYTES else np.array(array)
-    return samples_in(arrays, [*header.entries], inputs, labels, str(path))
+    return _samples(arrays, [*header.entries], wanted, path)
 
 
-def read_folder_of_arrays(
-    path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]
-) -> Samples:
+def read_folder_of_arrays(path: Path, wanted: Wanted) -> Samples:
     """The samples of a folder with files such as `x.npy` and `y.npy`; they stay in these.
 
     Raises:
@@ -48,7 +85,7 @@ def read_folder_of_arrays(
     """
     files = {each.stem: each for each in sorted(path.glob("*.npy"))}
     arrays = {}
-    for name in keys_of(inputs, labels, files):
+    for name in _keys(wanted, files):
         if name in files:
             try:
                 arrays[name] = mapped_npy(files[name])
@@ -58,4 +95,58 @@ def read_folder_of_arrays(
                     where=str(files[name]),
                     hint="save it with numpy.save",
                 ) from error
-    return samples_in(arrays, [*files], inputs, labels, str(path))
+    return _samples(arrays, [*files], wanted, path)
+
+
+def _keys(wanted: Wanted, names: Collection[str]) -> set[str]:
+    """The names of the arrays that are read."""
+    if has_tokens_alone(names, wanted):
+        return {TOKENS}
+    return keys_of(wanted.inputs, wanted.labels, names)
+
+
+def _samples(
+    arrays: Mapping[str, np.ndarray], names: Sequence[str], wanted: Wanted, path: Path
+) -> Samples:
+    if TOKENS in arrays and has_tokens_alone(names, wanted):
+        return rows_of_tokens(arrays[TOKENS], wanted, str(path))
+    return samples_in(arrays, names, wanted.inputs, wanted.labels, str(path))
+
+
+def _npz_arrays(path: Path, wanted: Wanted) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The arrays that are read, and the names of all.
+
+    Raises:
+        DataError: the file is missing or no `.npz`.
+    """
+    if not os.path.isfile(path):
+        raise DataError(f"the data file {not_a_file(path)}", where=str(path), hint="check the path")
+    if error := mistaken(path, "file of arrays", DataError):
+        raise error
+    if not zipfile.is_zipfile(path):
+        raise DataError("not an .npz file", where=str(path), hint=_HINT)
+    try:
+        with (
+            small_directory(path, MOST_ARRAYS_BYTES) as file,
+            np.load(file, allow_pickle=False) as archive,
+        ):
+            file.opened()
+            names = archive.files
+            keys = _keys(wanted, names)
+            arrays = {name: _read(path, archive, name) for name in names if name in keys}
+    except (
+        *(zipfile.BadZipFile, zlib.error),
+        *(AttributeError, EOFError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
+    ) as error:
+        raise DataError(
+            f"not a readable .npz file ({error})", where=str(path), hint=_HINT
+        ) from error
+    return {name: a for name, a in arrays.items() if isinstance(a, np.ndarray)}, names
+
+
+def _read(path: Path, archive: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:
+    """An array of a file, which stays there if it can."""
+    members = archive.zip
+    is_array = members is not None and f"{name}.npy" in members.NameToInfo
+    mapped = mapped_member(path, members, name) if members and is_array else None
+    return archive[name] if mapped is None else mapped

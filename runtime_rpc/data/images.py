@@ -18,6 +18,7 @@ from odtc.core.errors import DataError
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument, Classes
 from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.data.wanted import Wanted
 
 _ENDINGS = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -88,7 +89,7 @@ class Images(Source):
         return pixels
 
 
-def read_images(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Images:
+def read_images(path: Path, wanted: Wanted) -> Images:
     """The images of a folder.
 
     Raises:
@@ -109,8 +110,8 @@ def read_images(path: Path, inputs: Sequence[Argument], labels: Sequence[Argumen
             hint=_HINT,
         )
     require_packages("PIL")
-    fed, channels = _image_input(inputs, path)
-    label, classes = _class_label(labels, path)
+    fed, channels = _image_input(wanted.inputs, path)
+    label, classes = _class_label(wanted.labels, path)
     if len(folders) != classes.count:
         raise DataError(
             f"the folder has {len(folders)} classes; the step has {classes.count}",

@@ -1,16 +1,18 @@
 """Files of samples: one table, the first line of which that takes a path reads it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odtc.core.artifact.manifest import Manifest
-from odtc.core.specs import Argument, Role
-from odtc.runtime_rpc.data.arrays import read_folder_of_arrays, read_tensors
+from odtc.core.specs import Role
+from odtc.runtime_rpc.data.arrays import read_folder_of_arrays, read_npz, read_tensors
 from odtc.runtime_rpc.data.images import read_images
-from odtc.runtime_rpc.data.samples import Samples, listed, samples_of
+from odtc.runtime_rpc.data.samples import Samples, listed
 from odtc.runtime_rpc.data.source import Source
 from odtc.runtime_rpc.data.tables import read_csv, read_parquet
+from odtc.runtime_rpc.data.text.reading import read_json_lines
+from odtc.runtime_rpc.data.wanted import Text, Wanted
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Reader:
 
     what: str
     takes: Callable[[Path], bool]
-    read: Callable[[Path, Sequence[Argument], Sequence[Argument]], Source]
+    read: Callable[[Path, Wanted], Source]
 
 
 def _ends(*suffixes: str) -> Callable[[Path], bool]:
@@ -42,21 +44,31 @@ READERS: tuple[Reader, ...] = (
     Reader("a safetensors file", _ends(".safetensors"), read_tensors),
     Reader("a CSV file", _ends(".csv", ".tsv"), read_csv),
     Reader("a Parquet file", _ends(".parquet"), read_parquet),
-    Reader("an .npz file", lambda _: True, samples_of),
+    Reader("JSON lines of text or tokens", _ends(".jsonl", ".ndjson"), read_json_lines),
+    Reader("an .npz file", lambda _: True, read_npz),
 )
 
 
-def read_data(path: Path, manifest: Manifest) -> Source:
+def read_data(path: Path, manifest: Manifest, text: Text | None = None) -> Source:
     """The samples of a file or a folder.
 
     A note names arrays and columns that the step does not take: a file may serve several models.
 
+    Args:
+        path: of it.
+        manifest: of the step.
+        text: how text is read, of a file that has some; None where it has tokens.
+
     Raises:
         DataError: there is none, it cannot be read, or it does not fit the step.
         MissingPackageError: what reads it is not installed.
+        UnsupportedError: it has text or tokens, and the step is none of a language model.
+        UsageError: it has text, and there is no tokenizer.
     """
     reader = next(each for each in READERS if each.takes(path))
-    source = reader.read(path, manifest.of_role(Role.INPUT), manifest.labels)
+    source = reader.read(
+        path, Wanted(manifest.of_role(Role.INPUT), manifest.labels, text or Text())
+    )
     if not isinstance(source, Samples):
         return source
     # Inputs whose values are constants of the step may be there.

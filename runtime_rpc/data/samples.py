@@ -1,32 +1,22 @@
-"""Samples that lie in arrays, as an `.npz` file has them."""
+"""Samples that lie in arrays."""
 
 import hashlib
-import os
-import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
-from odtc.core.artifact.archive import small_directory
-from odtc.core.disk.file_kinds import mistaken
-from odtc.core.disk.file_limits import MOST_ARRAYS_BYTES
-from odtc.core.disk.files import not_a_file
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, take
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, TensorSpec, batch_of
-from odtc.runtime_rpc.data.mapped import is_mapped, let_go, mapped_member
+from odtc.runtime_rpc.data.mapped import let_go
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 from odtc.runtime_rpc.feed.batches import count_samples, fitted_argument
 
 _SHOWN = 20
-# Of a file that is hashed; of arrays in memory that are worth to be told.
-_PIECE, _SAID_BYTES = 16 << 20, 256 << 20
-
-_HINT = "save it with numpy.savez: an array for each input, and the labels as y"
+# Bytes of an array that are hashed at a time.
+_PIECE = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -95,24 +85,6 @@ def _pieces(array: np.ndarray) -> Iterator[memoryview]:
     flat = array.reshape(-1).view(np.uint8)
     for start in range(0, len(flat), _PIECE):
         yield flat[start : start + _PIECE].data
-
-
-def samples_of(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
-    """The samples of an `.npz` file, by name or as `x` and `y`; those that are stored stay in it.
-
-    Raises:
-        DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
-    """
-    arrays, names = _read_arrays(path, inputs, labels)
-    found = samples_in(arrays, names, inputs, labels, str(path))
-    held = [n for n, a in arrays.items() if not is_mapped(a) and a.nbytes >= _SAID_BYTES]
-    if not held:
-        return found
-    note = (
-        f"{path}: {listed(held)} are compressed: all of them is held in memory; numpy.savez stores "
-        "arrays so that they can stay in their file"
-    )
-    return replace(found, notes=(*found.notes, note))
 
 
 def samples_in(
@@ -205,47 +177,6 @@ def _spec_of(item: Argument, samples: int) -> TensorSpec:
     if item.place is None:
         return item.spec
     return replace(item.spec, shape=item.place.shape_of(item.spec.shape, samples))
-
-
-def _read_arrays(
-    path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The arrays that are inputs or labels, and the names of all.
-
-    Raises:
-        DataError: the file is missing or no `.npz`.
-    """
-    if not os.path.isfile(path):
-        raise DataError(f"the data file {not_a_file(path)}", where=str(path), hint="check the path")
-    if error := mistaken(path, "file of arrays", DataError):
-        raise error
-    if not zipfile.is_zipfile(path):
-        raise DataError("not an .npz file", where=str(path), hint=_HINT)
-    try:
-        with (
-            small_directory(path, MOST_ARRAYS_BYTES) as file,
-            np.load(file, allow_pickle=False) as archive,
-        ):
-            file.opened()
-            names = archive.files
-            keys = keys_of(inputs, labels, names)
-            arrays = {name: _read(path, archive, name) for name in names if name in keys}
-    except (
-        *(zipfile.BadZipFile, zlib.error),
-        *(AttributeError, EOFError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
-    ) as error:
-        raise DataError(
-            f"not a readable .npz file ({error})", where=str(path), hint=_HINT
-        ) from error
-    return {name: a for name, a in arrays.items() if isinstance(a, np.ndarray)}, names
-
-
-def _read(path: Path, archive: "np.lib.npyio.NpzFile", name: str) -> np.ndarray:
-    """An array of a file, which stays there if it can."""
-    members = archive.zip
-    is_array = members is not None and f"{name}.npy" in members.NameToInfo
-    mapped = mapped_member(path, members, name) if members and is_array else None
-    return archive[name] if mapped is None else mapped
 
 
 def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) -> None:

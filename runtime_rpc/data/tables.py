@@ -13,6 +13,7 @@ from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.samples import Samples, samples_in
+from odtc.runtime_rpc.data.wanted import Wanted
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -24,7 +25,7 @@ _COLUMNS = (
 )
 
 
-def read_csv(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
+def read_csv(path: Path, wanted: Wanted) -> Samples:
     """The samples of a file with a line of names, and a sample in each other line.
 
     Raises:
@@ -39,10 +40,10 @@ def read_csv(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument])
         table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator))
     except (ArrowInvalid, OSError) as error:
         raise _unreadable(path, "CSV", error) from error
-    return _samples(table, path, inputs, labels)
+    return _samples(table, path, wanted)
 
 
-def read_parquet(path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]) -> Samples:
+def read_parquet(path: Path, wanted: Wanted) -> Samples:
     """The samples of a Parquet file.
 
     Raises:
@@ -56,7 +57,7 @@ def read_parquet(path: Path, inputs: Sequence[Argument], labels: Sequence[Argume
         table = parquet.read_table(path)
     except (ArrowException, OSError) as error:
         raise _unreadable(path, "Parquet", error) from error
-    return _samples(table, path, inputs, labels)
+    return _samples(table, path, wanted)
 
 
 def _check(path: Path) -> None:
@@ -70,9 +71,8 @@ def _unreadable(path: Path, what: str, error: Exception) -> DataError:
     return DataError(f"not a readable {what} file ({said})", where=str(path), hint=_COLUMNS)
 
 
-def _samples(
-    table: "Table", path: Path, inputs: Sequence[Argument], labels: Sequence[Argument]
-) -> Samples:
+def _samples(table: "Table", path: Path, wanted: Wanted) -> Samples:
+    inputs, labels = wanted.inputs, wanted.labels
     names: list[str] = [*table.column_names]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise DataError(

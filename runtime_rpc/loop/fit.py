@@ -22,6 +22,7 @@ from odtc.runtime_rpc.loop.going import go
 from odtc.runtime_rpc.loop.history import History
 from odtc.runtime_rpc.loop.keeping import BestCheckpoint
 from odtc.runtime_rpc.loop.measured.metrics import metrics_of
+from odtc.runtime_rpc.loop.measured.usual import with_usual
 from odtc.runtime_rpc.loop.measured.validation import Validation
 from odtc.runtime_rpc.loop.run import Run
 from odtc.runtime_rpc.loop.trained import Trained
@@ -119,7 +120,7 @@ def validation_of(trainer: Trained, data: Any, metrics: Any, *, ema: bool) -> Va
     if source is None:
         source = held_source(manifest, Passes(data, manifest).one_pass())
     _warn(source)
-    found = Validation(source, manifest, metrics_of(metrics), ema)
+    found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), ema)
     if note := found.note:
         warn_caller(note)
     return found

@@ -333,7 +333,7 @@ class DeviceState:
                 f"llama.cpp loads adapters alone, and {beside}",
                 hint="train the adapters alone, or let llama.cpp's converter read the merged model",
             )
-        write_gguf_adapters(path, self._manifest, self._weights(items, ema), base)
+        write_gguf_adapters(path, self._manifest.adapters, self._weights(items, ema), base)
 
     @takes("trainer.load_adapters", path=PATH)
     @alone

@@ -70,6 +70,7 @@ TVM, OK = ExitCode.MISSING, ExitCode.OK
 COMMANDS = {
     "compile m.onnx -o n.odtc": TVM,
     "train m.odtc --data m.npz --steps 2 --lr 0.1 --checkpoint m.ckpt --export trained.onnx": OK,
+    "train m.odtc --data t.jsonl --tokenizer t.json --steps 2 --lr 0.1": ExitCode.MISSING,
     "train m.odtc --data m.npz --steps 2 --lr 0.1 --device rpc://127.0.0.1:9190/key": TVM,
     "inspect m.odtc --json": OK,
     "check m.onnx": TVM,
@@ -103,7 +104,7 @@ COMMANDS = {
 # One line for what is missing, and one for the command that installs it.
 MISSING = re.compile(
     r"(the package [\w-]+|PyTorch) is not installed, and .*\n(  where: .*\n)?"
-    r"  hint: (run `)?pip install ('odtc\[compile\]'|torch onnxscript)`?$",
+    r"  hint: (run `)?pip install ('odtc\[(compile|data)\]'|torch onnxscript)`?$",
     re.MULTILINE,
 )
 OF_THE_STANDIN = """

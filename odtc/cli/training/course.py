@@ -82,7 +82,14 @@ class Course:
 def add_course_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of a `Course`."""
     add = parser.add_argument
-    add("--data", type=Path, required=True, metavar="DATA", help="inputs by name or x; labels as y")
+    add(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="DATA",
+        help="inputs by name or x; labels as y; for a language model also tokens, or JSON lines of "
+        "text",
+    )
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
         "--epochs",

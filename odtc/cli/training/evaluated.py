@@ -9,27 +9,30 @@ from odtc.cli.training.sources import read_source
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.data.wanted import Text
     from odtc.runtime_rpc.trainer import Trainer
 
 _CALLED = {"loss": "eval_loss"}
 
 
 def evaluation_of(
-    path: Path | None, manifest: "Manifest", *, ema: bool
+    path: Path | None, manifest: "Manifest", text: "Text", *, ema: bool
 ) -> "Callable[[Trainer], dict[str, float]]":
     """Measures a trainer on the samples of a file, by names of a summary; nothing where is none.
 
     Raises:
-        DataError: the samples cannot be read, or do not fit the step.
+        OdtcError: the samples cannot be read, or do not fit the step; see `read_source`.
     """
     if path is None:
         return lambda _: {}
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.loop.measured.metrics import Accuracy
+    from odtc.runtime_rpc.loop.measured.usual import usual_metrics
     from odtc.runtime_rpc.loop.measured.validation import Validation
 
     metrics = [Accuracy()] if any(item.classes for item in manifest.labels) else []
-    held = Validation(read_source(path, manifest), manifest, metrics, ema)
+    source = read_source(path, manifest, text)
+    held = Validation(source, manifest, (*metrics, *usual_metrics(manifest)), ema)
     if held.note:
         say(f"note: {held.note}")
     return lambda trainer: {_CALLED.get(k, k): value for k, value in held.measure(trainer).items()}

@@ -8,18 +8,21 @@ from odtc.cli.console import say
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
     from odtc.runtime_rpc.data.source import Source
+    from odtc.runtime_rpc.data.wanted import Text
 
 
-def read_source(path: Path, manifest: "Manifest") -> "Source":
+def read_source(path: Path, manifest: "Manifest", text: "Text") -> "Source":
     """The samples of a file or a folder; see `read_data` for what these may be.
 
     Raises:
         DataError: they cannot be read, or do not fit the step.
+        UnsupportedError: they are text, and the step is none of a language model.
+        UsageError: they are text, and there is no tokenizer.
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
 
-    source = read_data(path, manifest)
+    source = read_data(path, manifest, text)
     for note in source.notes:
         say(f"note: {note}")
     return source

@@ -14,6 +14,7 @@ from odtc.cli.training.reconnect import RecoverableTrainer
 from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run, run_identity
 from odtc.cli.training.running import Running, add_running_options
 from odtc.cli.training.sources import read_source
+from odtc.cli.training.text import add_text_options, check_text
 from odtc.cli.training.trained_model import (
     Export,
     add_export_options,
@@ -24,6 +25,7 @@ from odtc.cli.training.watching import Watching, add_watching_options
 from odtc.core.disk.files import check_new_folder, check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
+from odtc.runtime_rpc.data.wanted import Text
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
@@ -42,6 +44,7 @@ class _Asked:
         artifact: the file of the step.
         eval_data: samples that are evaluated at the end; None for none.
         course: over which samples, for how long, at which rates.
+        text: how text becomes samples.
         keep: its checkpoints.
         watching: what it measures beside its losses, and what follows from it.
         export: what is written of the trained model.
@@ -52,6 +55,7 @@ class _Asked:
     artifact: Path
     eval_data: Path | None
     course: Course
+    text: Text
     keep: Checkpoints
     watching: Watching
     export: Export
@@ -65,6 +69,7 @@ class _Asked:
             args.artifact,
             args.eval_data,
             group_of(Course, args),
+            group_of(Text, args),
             group_of(Checkpoints, args),
             group_of(Watching, args),
             group_of(Export, args),
@@ -79,6 +84,7 @@ class _Asked:
             UsageError: an option needs another one, or files are the same.
             OutputError: a file that is to be written cannot be.
         """
+        check_text(self.text)
         self.keep.check()
         self.export.check()
         self.watching.check()
@@ -90,8 +96,8 @@ class _Asked:
         watched = (self.watching.best, self.watching.log)
         outputs = (self.keep.checkpoint, *self.export.files, *watched)
         folder = self.export.export_peft
-        read = (self.eval_data, self.keep.load_adapters, self.watching.validation)
-        inputs = (self.artifact, self.course.data, *read)
+        data = (self.course.data, self.watching.validation, self.eval_data)
+        inputs = (self.artifact, *data, self.text.tokenizer, self.keep.load_adapters)
         check_outputs((*outputs, folder), {"what the run reads": inputs})
         for path in filter(None, outputs):
             check_writable(path)
@@ -135,13 +141,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("artifact", type=Path, metavar="ART", help="the artifact")
     add_course_options(parser)
+    add_text_options(parser)
     add_checkpoint_options(parser)
     add_watching_options(parser)
     add(
         "--eval-data",
         type=Path,
         metavar="DATA",
-        help="measure the loss on this at the end, and the accuracy where labels are class numbers",
+        help="measure the loss on this at the end, the accuracy where labels are class numbers, "
+        "and of a language model the perplexity",
     )
     add("--ema", action="store_true", help="measure and export the moving averages of the weights")
     add_export_options(parser)
@@ -166,9 +174,9 @@ def run(args: argparse.Namespace) -> int:
     artifact = load(asked.artifact)
     manifest = artifact.manifest
     asked.check_manifest(manifest)
-    held = evaluation_of(asked.eval_data, manifest, ema=watching.ema)
-    validation = watching.measured(manifest)
-    source = read_source(course.data, manifest)
+    held = evaluation_of(asked.eval_data, manifest, asked.text, ema=watching.ema)
+    validation = watching.measured(manifest, asked.text)
+    source = read_source(course.data, manifest, asked.text)
     stream = course.stream(source, manifest)
     total = course.total(stream)
     schedule = course.rates(total // manifest.accumulate)

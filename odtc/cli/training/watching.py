@@ -12,6 +12,7 @@ from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.data.wanted import Text
     from odtc.runtime_rpc.loop.callback import Callback
     from odtc.runtime_rpc.loop.keeping import BestCheckpoint
     from odtc.runtime_rpc.loop.measured.validation import Validation
@@ -69,21 +70,23 @@ class Watching:
             if given and not other:
                 raise UsageError(f"--{name} needs {option}", hint=f"pass {option}")
 
-    def measured(self, manifest: "Manifest") -> "Validation | None":
+    def measured(self, manifest: "Manifest", text: "Text") -> "Validation | None":
         """The validation; None where there is none.
 
         Raises:
-            DataError: its samples cannot be read, or do not fit the step.
+            OdtcError: its samples cannot be read, or do not fit the step; see `read_source`.
             UsageError: a metric is none, or does not go with the labels.
         """
         # Imported here: samples bring numpy.
         from odtc.runtime_rpc.loop.measured.metrics import metrics_of
+        from odtc.runtime_rpc.loop.measured.usual import with_usual
         from odtc.runtime_rpc.loop.measured.validation import Validation
 
         if self.validation is None:
             return None
-        source = read_source(self.validation, manifest)
-        found = Validation(source, manifest, metrics_of(self.metric or ()), self.ema)
+        source = read_source(self.validation, manifest, text)
+        metrics = with_usual(metrics_of(self.metric or ()), manifest)
+        found = Validation(source, manifest, metrics, self.ema)
         if found.note:
             say(f"note: {found.note}")
         return found
@@ -120,7 +123,8 @@ def add_watching_options(parser: argparse.ArgumentParser) -> None:
         "--validation",
         type=Path,
         metavar="DATA",
-        help="measure the loss on this each epoch, and the metrics",
+        help="measure the loss on this each epoch, of a language model the perplexity, and the "
+        "metrics",
     )
     add(
         "--metric",

@@ -26,6 +26,7 @@ PACKAGES = {
     "tensorboardX": ("tensorboardX", _LOG),
     "pyarrow": ("pyarrow", _DATA),
     "PIL": ("pillow", _DATA),
+    "tokenizers": ("tokenizers", _DATA),
     "onnxscript": ("onnxscript", _TORCH),
 }
 

@@ -20,8 +20,9 @@ from odtc.runtime_rpc.loop.measured.metrics import CLASSES, NUMBERS, Function, M
 from odtc.runtime_rpc.loop.measured.terms import LossTerm, label_of, loss_terms
 from odtc.runtime_rpc.loop.trained import Trained
 
-# Samples that are evaluated at a time, about: a call of a trainer costs little beside them.
-_PART = 256
+# Samples that are evaluated at a time, about: a call of a trainer costs little beside them. Fewer
+# where their outputs would take more bytes than this, as scores of many words do.
+_PART, _PART_BYTES = 256, 64 << 20
 LOSS = "loss"
 
 
@@ -159,7 +160,10 @@ class Validation:
     @property
     def _part(self) -> int:
         batch = self.manifest.micro_batch
-        return batch if self._is_whole else batch * max(1, _PART // batch)
+        if self._is_whole:
+            return batch
+        held = sum(each.output.nbytes for each in self._evaluated)
+        return batch * max(1, min(_PART // batch, _PART_BYTES // max(held, 1)))
 
     def _samples_in(self, x: Arrays, y: Arrays) -> int:
         arguments = (*self.manifest.arguments,)

@@ -1,0 +1,131 @@
+"""Documents of tokens from JSON lines, one object a line.
+
+    {"text": "..."}                             all of it is learned
+    {"prompt": "...", "completion": "..."}      the completion alone is learned
+    {"input_ids": [...]}                        tokens as they are; all are learned
+    {"input_ids": [...], "labels": [...]}       those are learned whose label is not -100
+
+Labels are those of their own tokens, as Hugging Face has them: they are shifted later.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odtc.core.errors import DataError, UsageError
+from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
+
+_IGNORED = -100
+_FORMS = (
+    'a line is {"text": "..."}, {"prompt": "...", "completion": "..."} or {"input_ids": [1, 2]}, '
+    'with "labels" of the same length or without'
+)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document.
+
+    Attributes:
+        ids: numbers of its tokens, int64 `[n]`.
+        learned: which of them count in a loss, bool `[n]`.
+    """
+
+    ids: np.ndarray
+    learned: np.ndarray
+
+
+def read_documents(path: Path, tokenizer: Tokenizer | None) -> list[Document]:
+    """The documents of a file, in order; empty lines are left out.
+
+    Raises:
+        DataError: the file is missing, or a line is none of the forms.
+        UsageError: there is text, and no tokenizer.
+    """
+    if not os.path.isfile(path):
+        raise DataError("the data file does not exist", where=str(path), hint="check the path")
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except ValueError as error:
+        raise DataError(f"not UTF-8 ({error})", where=str(path), hint=_FORMS) from error
+    return [
+        _document(line, tokenizer, f"{path}, line {number}")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+
+
+def documents_of(tokens: np.ndarray, where: str) -> list[Document]:
+    """The documents of an array of tokens: one, or one a row.
+
+    Raises:
+        DataError: it is no array of whole numbers with one or two axes.
+    """
+    if tokens.dtype.kind not in "iu" or tokens.ndim not in (1, 2):
+        raise DataError(
+            f"tokens is {tokens.dtype}{list(tokens.shape)}; it holds numbers of tokens",
+            where=where,
+            hint="save one axis of whole numbers, or two: a document a row",
+        )
+    rows = tokens if tokens.ndim == 2 else tokens[None]
+    return [Document(row.astype(np.int64), np.ones(len(row), bool)) for row in rows]
+
+
+def _document(line: str, tokenizer: Tokenizer | None, where: str) -> Document:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON ({error})", where=where, hint=_FORMS) from error
+    parts = list(_parts(found, tokenizer, where) if isinstance(found, dict) else ())
+    if not parts:
+        raise DataError("the line has no text and no tokens", where=where, hint=_FORMS)
+    ids, learned = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Document(ids.astype(np.int64), learned.astype(bool))
+
+
+def _parts(
+    found: Mapping[str, Any], tokenizer: Tokenizer | None, where: str
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pieces of a document: tokens, and which of them are learned."""
+    if "input_ids" in found:
+        yield _given(found, where)
+        return
+    texts = {name: found[name] for name in ("text", "prompt", "completion") if name in found}
+    if set(texts) not in ({"text"}, {"prompt", "completion"}):
+        return
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise DataError(f"{' or '.join(texts)} is no text", where=where, hint=_FORMS)
+    if tokenizer is None:
+        raise UsageError(
+            "the data is text, and there is no tokenizer",
+            where=where,
+            hint="pass --tokenizer tokenizer.json, the file of the model",
+        )
+    for name, text in texts.items():
+        ids = np.asarray(tokenizer.encode(text, begins=name != "completion"), np.int64)
+        yield ids, np.full(len(ids), name != "prompt")
+    if tokenizer.end is not None:
+        yield np.asarray([tokenizer.end]), np.asarray([True])
+
+
+def _given(found: Mapping[str, Any], where: str) -> tuple[np.ndarray, np.ndarray]:
+    ids, labels = found["input_ids"], found.get("labels")
+    for name, numbers in (("input_ids", ids), ("labels", labels if "labels" in found else [])):
+        if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
+            raise DataError(f"{name} is no list of whole numbers", where=where, hint=_FORMS)
+    if labels is None:
+        return np.asarray(ids, np.int64), np.ones(len(ids), bool)
+    learned = np.asarray(labels, np.int64) != _IGNORED
+    are_theirs = (label in (token, _IGNORED) for token, label in zip(ids, labels, strict=False))
+    if len(labels) != len(ids) or not all(are_theirs):
+        raise DataError(
+            f"labels are neither the tokens themselves nor {_IGNORED}",
+            where=where,
+            hint="labels are not shifted here: give each token again, or -100",
+        )
+    return np.asarray(ids, np.int64), learned

@@ -1,0 +1,103 @@
+"""What a step of a language model takes, made of rows of tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from odtc.core.errors import DataError, UnsupportedError
+from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.text.documents import Document
+from odtc.runtime_rpc.data.text.rows import Rows, packed, padded
+from odtc.runtime_rpc.data.wanted import Wanted
+
+# Inputs that follow from the rows.
+_MADE: dict[str, Any] = {
+    "attention_mask": lambda rows: rows.real.astype(np.int64),
+    "position_ids": lambda rows: np.broadcast_to(np.arange(rows.ids.shape[1]), rows.ids.shape),
+}
+_MATRIX = 2
+
+
+def _token_input(wanted: Wanted, where: str) -> Argument:
+    """The input that takes numbers of tokens.
+
+    Raises:
+        UnsupportedError: nothing shows which it is.
+    """
+    found = [
+        item
+        for item in wanted.inputs
+        if item.rows and len(item.spec.shape) == _MATRIX and item.spec.name not in _MADE
+    ]
+    names = [item.spec.name for item in wanted.inputs if item not in found]
+    others = [name for name in names if name not in _MADE]
+    if len(found) != 1 or others:
+        raise UnsupportedError(
+            "the step is none of a language model: text feeds one input of tokens, [batch, length]"
+            + (f", and not {', '.join(others)}" if others else ""),
+            where=where,
+            hint="give the inputs as arrays, in an .npz file",
+        )
+    return found[0]
+
+
+def arrays_of(
+    documents: Sequence[Document], wanted: Wanted, where: str
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The arrays of all samples by the names of inputs and label, and what is to be said of them.
+
+    Raises:
+        DataError: there is nothing to learn; or the loss ignores no label, and some have to be.
+        UnsupportedError: the step is none of a language model.
+    """
+    item = _token_input(wanted, where)
+    length = item.spec.shape[1]
+    label = _label(wanted, length, where)
+    rows = (packed if wanted.text.pack else padded)(documents, length)
+    if not len(rows.ids):
+        raise DataError(
+            f"{len(documents)} documents have nothing to learn within {length} tokens",
+            where=where,
+            hint="bring longer text, or export the model with a longer example",
+        )
+    made = {
+        item.spec.name: make(rows) for item in wanted.inputs if (make := _MADE.get(item.spec.name))
+    }
+    labels = {label.spec.name: _labels(rows, label, where)}
+    return {item.spec.name: rows.ids, **made, **labels}, list(_said(rows, packs=wanted.text.pack))
+
+
+def _label(wanted: Wanted, length: int, where: str) -> Argument:
+    labels = wanted.labels
+    if len(labels) != 1 or labels[0].classes is None or labels[0].spec.shape[1:] != (length,):
+        raise UnsupportedError(
+            "the loss is none of a language model: its label is the token that follows each, "
+            f"[batch, {length}]",
+            where=where,
+            hint="compile with --loss 'cross-entropy{axis=2,ignore-index=-100}'",
+        )
+    return labels[0]
+
+
+def _labels(rows: Rows, label: Argument, where: str) -> np.ndarray:
+    ignored = label.classes.ignored if label.classes else None
+    if ignored is None and not rows.learned.all():
+        raise DataError(
+            f"{np.count_nonzero(~rows.learned)} places have no token to learn (prompts, and what "
+            "fills rows up), and the loss ignores no label",
+            where=where,
+            hint="compile with --loss 'cross-entropy{axis=2,ignore-index=-100}'",
+        )
+    return np.where(rows.learned, rows.following, 0 if ignored is None else ignored)
+
+
+def _said(rows: Rows, *, packs: bool) -> Sequence[str]:
+    tokens = np.count_nonzero(rows.learned)
+    kind = "packed" if packs else "one document each"
+    said = [f"{len(rows.ids)} rows of {rows.ids.shape[1]}, {kind}; {tokens} tokens are learned"]
+    if rows.cut:
+        said.append(f"{rows.cut} tokens are left out: their documents are longer than a row")
+    if rows.empty:
+        said.append(f"{rows.empty} rows are left out: they have no token to learn")
+    return said

@@ -1,0 +1,52 @@
+"""Text, and tokens without labels, as samples of a language model."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from odtc.runtime_rpc.data.samples import Samples, samples_in
+from odtc.runtime_rpc.data.text.documents import Document, documents_of, read_documents
+from odtc.runtime_rpc.data.text.feed import arrays_of
+from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
+from odtc.runtime_rpc.data.wanted import Wanted
+
+# The array of a file that has tokens, and neither inputs nor labels.
+TOKENS = "tokens"
+
+
+def read_json_lines(path: Path, wanted: Wanted) -> Samples:
+    """The samples of JSON lines; see `documents.py` for their forms.
+
+    Raises:
+        DataError: the file or the tokenizer cannot be read, or has nothing to learn.
+        MissingPackageError: a tokenizer is given, and the package is not installed.
+        UnsupportedError: the step is none of a language model.
+        UsageError: there is text, and no tokenizer.
+    """
+    text = wanted.text
+    tokenizer = Tokenizer(text.tokenizer, text.end_token) if text.tokenizer else None
+    return _samples(read_documents(path, tokenizer), wanted, str(path))
+
+
+def has_tokens_alone(names: Collection[str], wanted: Wanted) -> bool:
+    """Whether a file of arrays with these names has tokens, and neither inputs nor labels."""
+    known = {item.spec.name for item in (*wanted.inputs, *wanted.labels)} | {"x", "y"}
+    return TOKENS in names and known.isdisjoint(names)
+
+
+def rows_of_tokens(tokens: np.ndarray, wanted: Wanted, where: str) -> Samples:
+    """The samples of an array of tokens: one stream, or a document a row.
+
+    Raises:
+        DataError: it is no such array, or has nothing to learn.
+        UnsupportedError: the step is none of a language model.
+    """
+    return _samples(documents_of(tokens, where), wanted, where)
+
+
+def _samples(documents: Sequence[Document], wanted: Wanted, where: str) -> Samples:
+    arrays, said = arrays_of(documents, wanted, where)
+    found = samples_in(arrays, [*arrays], wanted.inputs, wanted.labels, where)
+    return replace(found, notes=(f"{where}: {'; '.join(said)}",))

@@ -1,0 +1,37 @@
+"""What the samples of a file are read for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odtc.core.specs import Argument
+
+
+@dataclass(frozen=True)
+class Text:
+    """How text becomes rows of tokens, for a language model.
+
+    Attributes:
+        tokenizer: the `tokenizer.json`; None where the data has tokens.
+        end_token: the token that ends a document; None for none.
+        pack: whether rows hold several documents.
+    """
+
+    tokenizer: Path | None = None
+    end_token: str | None = None
+    pack: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a step takes of a file.
+
+    Attributes:
+        inputs: of the step.
+        labels: of the step.
+        text: how its text is read.
+    """
+
+    inputs: Sequence[Argument]
+    labels: Sequence[Argument]
+    text: Text = Text()

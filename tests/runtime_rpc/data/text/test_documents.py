@@ -1,0 +1,92 @@
+"""JSON lines and arrays as documents of tokens, and what is wrong with them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odtc.core.errors import DataError, OdtcError, UsageError
+from odtc.runtime_rpc.data.text.documents import documents_of, read_documents
+from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
+from tests.runtime_rpc.data.text.words import write_tokenizer
+
+
+def lines(folder: Path, *objects: object) -> Path:
+    path = folder / "text.jsonl"
+    path.write_text("\n".join(json.dumps(each) for each in objects) + "\n\n")
+    return path
+
+
+def test_each_form(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        {"text": "the cat sat", "id": 5},
+        {"prompt": "the dog", "completion": "ran on"},
+        {"input_ids": [3, 4, 5]},
+        {"input_ids": [3, 4, 5], "labels": [-100, 4, -100]},
+        {"text": ""},
+    )
+    tokenizer = Tokenizer(write_tokenizer(tmp_path / "t.json"), "</s>")
+    found = [(each.ids.tolist(), each.learned.tolist()) for each in read_documents(path, tokenizer)]
+    assert found == [
+        ([0, 3, 4, 5, 1], [True] * 5),
+        ([0, 3, 9, 10, 6, 1], [False] * 3 + [True] * 3),
+        ([3, 4, 5], [True] * 3),
+        ([3, 4, 5], [False, True, False]),
+        ([0, 1], [True] * 2),
+    ]
+    assert tokenizer.decode([0, 3, 4, 1]) == "the cat"
+    without = Tokenizer(tmp_path / "t.json")
+    assert read_documents(path, without)[0].ids.tolist() == [0, 3, 4, 5]
+
+
+WRONG = {
+    "line 2: not JSON": '{"input_ids": [1]}\n{"text"',
+    "the line has no text and no tokens": "[1, 2]",
+    "no text and no tokens": '{"prompt": "the"}',
+    "prompt or completion is no text": '{"prompt": "the", "completion": 4}',
+    "input_ids is no list of whole numbers": '{"input_ids": [1, 2.5]}',
+    "labels is no list of whole numbers": '{"input_ids": [1], "labels": null}',
+    "neither the tokens themselves nor -100": '{"input_ids": [1, 2], "labels": [2, -100]}',
+    "labels are neither": '{"input_ids": [1, 2], "labels": [1]}',
+}
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_wrong_lines(reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.jsonl"
+    path.write_text(WRONG[reason])
+    tokenizer = Tokenizer(write_tokenizer(tmp_path / "t.json"))
+    with pytest.raises(DataError) as caught:
+        read_documents(path, tokenizer)
+    text = str(caught.value).replace("\n  where: ", " ")
+    where = f"{path}, line {reason[5]}" if reason.startswith("line") else str(path)
+    assert reason.partition(": ")[2] in text if reason.startswith("line") else reason in text
+    assert where in text
+
+
+def test_text_needs_a_tokenizer_and_files_are_there(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"text": "the"})
+    with pytest.raises(UsageError, match="the data is text, and there is no tokenizer"):
+        read_documents(path, None)
+    with pytest.raises(DataError, match="the data file does not exist"):
+        read_documents(tmp_path / "none.jsonl", None)
+    path.write_bytes(b"\xff")
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_documents(path, None)
+    with pytest.raises(DataError, match="the tokenizer does not exist"):
+        Tokenizer(tmp_path / "none.json")
+    with pytest.raises(DataError, match="not a tokenizer"):
+        Tokenizer(lines(tmp_path, {}))
+    with pytest.raises(UsageError, match="the tokenizer has no token '<end>'"):
+        Tokenizer(write_tokenizer(tmp_path / "t.json"), "<end>")
+
+
+def test_arrays_of_tokens() -> None:
+    rows = documents_of(np.arange(6, dtype=np.uint16).reshape(2, 3), "a.npz")
+    assert [each.ids.tolist() for each in rows] == [[0, 1, 2], [3, 4, 5]]
+    assert len(documents_of(np.arange(6), "a.npz")) == 1
+    for wrong in (np.zeros(3, np.float32), np.zeros((1, 1, 1), int), np.int64(3)):
+        with pytest.raises(OdtcError, match="it holds numbers of tokens"):
+            documents_of(np.asarray(wrong), "a.npz")
