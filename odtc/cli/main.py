@@ -18,7 +18,7 @@ from odtc.cli.console import abandon, print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
-from odtc.cli.model import adapt, check, export, export_app, inspect
+from odtc.cli.model import adapt, check, export, export_app, generate, inspect
 from odtc.cli.phones import device, devices
 from odtc.cli.training import train
 from odtc.cli.unknown import unknown_options
@@ -30,8 +30,8 @@ from odtc.core.process.without_torch import leave_out_torch
 from odtc.core.version import VERSION
 
 COMMANDS = (
-    *(compile, train, inspect, check, export, export_app, adapt, plan, profile, sweep, tune, db),
-    *(compare, bench, report, pack, targets, opt, cache, devices, device),
+    *(compile, train, generate, inspect, check, export, export_app, adapt, plan, profile, sweep),
+    *(tune, db, compare, bench, report, pack, targets, opt, cache, devices, device),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

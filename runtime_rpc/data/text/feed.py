@@ -1,7 +1,6 @@
 """What a step of a language model takes, made of rows of tokens."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,10 +10,10 @@ from odtc.runtime_rpc.data.text.documents import Document
 from odtc.runtime_rpc.data.text.rows import Rows, packed, padded
 from odtc.runtime_rpc.data.wanted import Wanted
 
-# Inputs that follow from the rows.
-_MADE: dict[str, Any] = {
-    "attention_mask": lambda rows: rows.real.astype(np.int64),
-    "position_ids": lambda rows: np.broadcast_to(np.arange(rows.ids.shape[1]), rows.ids.shape),
+# Inputs that follow from rows of tokens, and where there are any in these.
+MADE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "attention_mask": lambda ids, real: real.astype(np.int64),
+    "position_ids": lambda ids, real: np.broadcast_to(np.arange(ids.shape[1]), ids.shape),
 }
 _MATRIX = 2
 
@@ -28,10 +27,10 @@ def _token_input(wanted: Wanted, where: str) -> Argument:
     found = [
         item
         for item in wanted.inputs
-        if item.rows and len(item.spec.shape) == _MATRIX and item.spec.name not in _MADE
+        if item.rows and len(item.spec.shape) == _MATRIX and item.spec.name not in MADE
     ]
     names = [item.spec.name for item in wanted.inputs if item not in found]
-    others = [name for name in names if name not in _MADE]
+    others = [name for name in names if name not in MADE]
     if len(found) != 1 or others:
         raise UnsupportedError(
             "the step is none of a language model: text feeds one input of tokens, [batch, length]"
@@ -62,7 +61,9 @@ def arrays_of(
             hint="bring longer text, or export the model with a longer example",
         )
     made = {
-        item.spec.name: make(rows) for item in wanted.inputs if (make := _MADE.get(item.spec.name))
+        item.spec.name: make(rows.ids, rows.real)
+        for item in wanted.inputs
+        if (make := MADE.get(item.spec.name))
     }
     labels = {label.spec.name: _labels(rows, label, where)}
     return {item.spec.name: rows.ids, **made, **labels}, list(_said(rows, packs=wanted.text.pack))
