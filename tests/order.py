@@ -27,6 +27,7 @@ _SECONDS = """
 41 backends/products/test_winograd_kernels
 37 device/test_faults
 35 gpu/runtime/test_gpu_profile
+35 runtime_rpc/adapters/test_peft
 34 models/test_small
 34 numeric/plans/test_offload
 33 benchmarks/kernels/test_gpu_layouts

@@ -16,6 +16,8 @@ from odtc.frontend.graph import Graph, attributes
 from odtc.frontend.trained.layers import Layer
 
 Shape = tuple[int, ...]
+# Of dropout, since this opset; before, it is an attribute.
+_RATIO_INPUT_SINCE = 12
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,9 @@ def adapted_nodes(graph: Graph, layer: Layer, adapter: Adapter) -> Iterator[onnx
     data = [adapter.down, node.input[1]] if is_gather else [source, adapter.down]
     node.output[0] = f"{result}::base"
     yield node
-    if adapter.dropout:
+    if adapter.dropout and graph.opset < _RATIO_INPUT_SINCE:
+        yield emit("Dropout", [node.input[0]], "dropped", ratio=adapter.dropout)
+    elif adapter.dropout:
         ratio = graph.add_constant("ratio", np.float32(adapter.dropout))
         yield emit("Dropout", [node.input[0], ratio], "dropped")
     yield emit(apply_down, data, "lora_A", **(attrs if is_conv else {}))

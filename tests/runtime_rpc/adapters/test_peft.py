@@ -13,7 +13,9 @@ from safetensors.numpy import load_file
 from torch import nn
 
 import odtc
+from odtc.core.adapters import Adapter
 from odtc.core.errors import ArtifactError, OutputError, UnsupportedError
+from odtc.runtime_rpc.adapters.peft_config import module_of
 from tests.fast import fast_if
 from tests.runtime_rpc.adapters.conftest import StepOf
 from tests.runtime_rpc.adapters.language_models import LANGUAGES, tokens
@@ -212,6 +214,11 @@ def test_what_has_no_place_in_a_folder(params: str, reason: str, tmp_path: Path)
     with pytest.raises(UnsupportedError, match=reason):
         artifact.trainer().export_peft(tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
+
+
+def test_the_module_of_a_quantised_weight() -> None:
+    adapter = Adapter("a.b.weight_quantized", "a.b.lora_A.weight", "a.b.lora_B.weight", 1.0)
+    assert module_of(adapter) == "a.b"
 
 
 def test_names_that_are_none_of_a_module(tmp_path: Path) -> None:
