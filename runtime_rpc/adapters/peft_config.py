@@ -21,6 +21,7 @@ _OTHER_KINDS = (
     *("use_dora", "use_qalora", "use_bdlora", "alora_invocation_tokens", "arrow_config"),
     *("layer_replication", "kasa_config", "velora_config", "lora_ga_config"),
 )
+_PATTERNS = ("rank_pattern", "alpha_pattern")
 _SUFFIXES = (".lora_A.weight", ".lora_embedding_A")
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -99,6 +100,9 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ArtifactError(f"{CONFIG} is damaged ({error})", where=str(path)) from error
     if not isinstance(found, dict):
         raise ArtifactError(f"{CONFIG} is damaged (it is no object)", where=str(path))
+    for name in _PATTERNS:
+        if not isinstance(found.get(name) or {}, dict):
+            raise ArtifactError(f"{CONFIG} is damaged ({name} is no object)", where=str(path))
     return found
 
 

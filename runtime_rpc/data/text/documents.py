@@ -21,6 +21,7 @@ from odtc.core.errors import DataError, UsageError
 from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
 
 _IGNORED = -100
+_MOST = 1 << 31
 _FORMS = (
     'a line is {"text": "..."}, {"prompt": "...", "completion": "..."} or {"input_ids": [1, 2]}, '
     'with "labels" of the same length or without'
@@ -72,6 +73,12 @@ def documents_of(tokens: np.ndarray, where: str) -> list[Document]:
             where=where,
             hint="save one axis of whole numbers, or two: a document a row",
         )
+    if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < _MOST:
+        raise DataError(
+            f"tokens has {int(tokens.min())} to {int(tokens.max())}; tokens are counted from 0",
+            where=where,
+            hint="leave out what fills rows up; JSON lines say which tokens are learned",
+        )
     rows = tokens if tokens.ndim == 2 else tokens[None]
     return [Document(row.astype(np.int64), np.ones(len(row), bool)) for row in rows]
 
@@ -104,7 +111,7 @@ def _parts(
         raise UsageError(
             "the data is text, and there is no tokenizer",
             where=where,
-            hint="pass --tokenizer tokenizer.json, the file of the model",
+            hint="odtc train takes the file of the model: --tokenizer tokenizer.json",
         )
     for name, text in texts.items():
         ids = np.asarray(tokenizer.encode(text, begins=name != "completion"), np.int64)
@@ -116,8 +123,11 @@ def _parts(
 def _given(found: Mapping[str, Any], where: str) -> tuple[np.ndarray, np.ndarray]:
     ids, labels = found["input_ids"], found.get("labels")
     for name, numbers in (("input_ids", ids), ("labels", labels if "labels" in found else [])):
-        if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
-            raise DataError(f"{name} is no list of whole numbers", where=where, hint=_FORMS)
+        if not isinstance(numbers, list) or not all(
+            type(n) is int and (0 <= n < _MOST or (n == _IGNORED and name == "labels"))
+            for n in numbers
+        ):
+            raise DataError(f"{name} is no list of numbers of tokens", where=where, hint=_FORMS)
     if labels is None:
         return np.asarray(ids, np.int64), np.ones(len(ids), bool)
     learned = np.asarray(labels, np.int64) != _IGNORED

@@ -1,7 +1,10 @@
 """Adapters and Hugging Face PEFT: the same steps, and folders that go both ways."""
 
+import contextlib
 import copy
+import itertools
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +181,28 @@ def test_damaged_folders_are_refused(
     DAMAGED[reason](tmp_path / "folder")
     with pytest.raises(ArtifactError, match=reason):
         trainer.load_adapters(tmp_path / "folder")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_configuration_of_other_bytes_is_read_or_refused(
+    llama: tuple[nn.Module, odtc.Artifact], tmp_path: Path
+) -> None:
+    trainer, rng = llama[1].trainer(threads=1), random.Random(0)
+    trainer.export_peft(tmp_path / "folder")
+    config = tmp_path / "folder" / "adapter_config.json"
+    whole = json.loads(config.read_text())
+    values = [None, [], {}, "(", -1, 1e400, True, [1], {"(": 2}, {"a": "b"}]
+    names = [*whole, "rank_pattern", "alpha_pattern", "alora_invocation_tokens"]
+    for name, value in itertools.product(names, values):
+        config.write_text(json.dumps({**whole, name: value}))
+        with contextlib.suppress(ArtifactError):
+            trainer.load_adapters(tmp_path / "folder")
+    for _ in range(200):
+        data = bytearray(json.dumps(whole).encode())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        config.write_bytes(data)
+        with contextlib.suppress(ArtifactError):
+            trainer.load_adapters(tmp_path / "folder")
 
 
 class Shares(nn.Module):

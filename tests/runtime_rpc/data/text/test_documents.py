@@ -46,8 +46,10 @@ WRONG = {
     "the line has no text and no tokens": "[1, 2]",
     "no text and no tokens": '{"prompt": "the"}',
     "prompt or completion is no text": '{"prompt": "the", "completion": 4}',
-    "input_ids is no list of whole numbers": '{"input_ids": [1, 2.5]}',
-    "labels is no list of whole numbers": '{"input_ids": [1], "labels": null}',
+    "input_ids is no list of numbers of tokens": '{"input_ids": [1, 2.5]}',
+    "input_ids is no list of numbers": '{"input_ids": [1, 99999999999999999999]}',
+    "input_ids is no list": '{"input_ids": [-100, 1]}',
+    "labels is no list of numbers of tokens": '{"input_ids": [1], "labels": null}',
     "neither the tokens themselves nor -100": '{"input_ids": [1, 2], "labels": [2, -100]}',
     "labels are neither": '{"input_ids": [1, 2], "labels": [1]}',
 }
@@ -89,4 +91,7 @@ def test_arrays_of_tokens() -> None:
     assert len(documents_of(np.arange(6), "a.npz")) == 1
     for wrong in (np.zeros(3, np.float32), np.zeros((1, 1, 1), int), np.int64(3)):
         with pytest.raises(OdtcError, match="it holds numbers of tokens"):
+            documents_of(np.asarray(wrong), "a.npz")
+    for wrong in ([-100, 1], [2**63]):
+        with pytest.raises(OdtcError, match="tokens are counted from 0"):
             documents_of(np.asarray(wrong), "a.npz")
