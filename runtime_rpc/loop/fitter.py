@@ -82,7 +82,8 @@ class Fitter:
             validation: data as above, which is evaluated and not trained: `val_loss`, the loss as
                 of all samples in one batch, and the metrics.
             metrics: names such as `accuracy`, `top-k{k=5}`, `mse`, `mae`, `r2`, `f1`, `iou` and
-                `perplexity`, or functions of all outputs and all labels.
+                `perplexity`, which a language model has anyway, or functions of all outputs and
+                all labels.
             callbacks: `odtc.Callback` objects, such as `odtc.EarlyStopping`, `odtc.Checkpoint` and
                 `odtc.BestCheckpoint`; a function gets the row of each epoch.
             schedule: makes the schedule, of `lr` and the number of updates of the run, as

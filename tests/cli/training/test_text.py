@@ -169,18 +169,30 @@ def test_rows_that_are_packed(here: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_tokens_that_are_ready(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokens = np.random.default_rng(0).integers(0, len(WORDS), (4, LENGTH + 1))
     np.savez("rows.npz", tokens=tokens.astype(np.uint16))
+    Path("rows").mkdir()
+    np.save("rows/tokens.npy", tokens)
     save_file({"tokens": tokens.reshape(-1)}, "stream.safetensors")
     mask = np.ones((4, LENGTH), np.int64)
     arrays = {"input_ids": tokens[:, :-1].copy(), "attention_mask": mask, "y": tokens[:, 1:].copy()}
     save_file(arrays, "arrays.safetensors")
     by = {
         name: trained(capsys, "--eval-data", name, data=name)["perplexity"]
-        for name in ("rows.npz", "arrays.safetensors")
+        for name in ("rows.npz", "rows", "arrays.safetensors")
     }
-    assert by["rows.npz"] == by["arrays.safetensors"]
+    assert by["rows.npz"] == by["rows"] == by["arrays.safetensors"]
     assert by["rows.npz"] == pytest.approx(expected(here, [(t.tolist(), 0) for t in tokens])[0])
     assert train("--lr", "0", "--pack", data="stream.safetensors") == ExitCode.OK
     assert "5 rows of 6, packed; 27 tokens" in capsys.readouterr().err
+
+
+def test_a_loop_in_python_has_the_perplexity(here: Path) -> None:
+    lines = [{"input_ids": ids_of(line)[0]} for line in LINES]
+    Path("ids.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    trainer = odtc.load("m.odtc").trainer()
+    with pytest.warns(UserWarning, match="4 rows of 6, one document each; 22 tokens are learned"):
+        history = trainer.fit("ids.jsonl", lr=0.0, validation="ids.jsonl")
+    perplexity, _ = expected(here, [(line["input_ids"], 0) for line in lines])
+    assert history.rows[-1]["val_perplexity"] == pytest.approx(perplexity, rel=1e-5)
 
 
 WRONG = {
