@@ -20,14 +20,14 @@ from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
-from odtc.passes.graph.add_rows import AddRows
 from odtc.passes.graph.read_quantised import ReadQuantised
-from odtc.passes.graph.update_rows import UpdateRows
 from odtc.passes.kernel.compact_allocations import CompactAllocations
 from odtc.passes.kernel.gather_marks import GatherMarks
 from odtc.passes.kernel.keep_nan import GROWN, by_comparison, by_instruction
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.workspaces import LiftWorkspaces
+from odtc.passes.rows.add_rows import AddRows
+from odtc.passes.rows.update_rows import UpdateRows
 
 # What emits the loops of products on a CPU.
 CPU_LOOPS = CONVOLUTION_LOOPS | DEPTHWISE_LOOPS | MATMUL_LOOPS

@@ -11,7 +11,6 @@ from odtc.passes.chunks.chunk_logits import ChunkLogits
 from odtc.passes.contract import Pass, TvmPass
 from odtc.passes.graph.absorb_activation import AbsorbActivation
 from odtc.passes.graph.absorb_transpose import AbsorbTranspose
-from odtc.passes.graph.add_rows import AddRows
 from odtc.passes.graph.fold_constants import FoldConstants
 from odtc.passes.graph.half_storage import HalfStorage
 from odtc.passes.graph.immediate_update import ImmediateUpdate
@@ -24,7 +23,6 @@ from odtc.passes.graph.recompute_frozen import RecomputeFrozen
 from odtc.passes.graph.return_loss import ReturnLoss
 from odtc.passes.graph.slice_splits import SliceSplits
 from odtc.passes.graph.spell_out_attention import SpellOutAttention
-from odtc.passes.graph.update_rows import UpdateRows
 from odtc.passes.ir.by_kernel import ByKernel
 from odtc.passes.kernel.bind_loops import BindLoops
 from odtc.passes.kernel.check_launches import CheckLaunches
@@ -41,6 +39,8 @@ from odtc.passes.memory.arena import PlanMemory, TakeOffsets
 from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 from odtc.passes.memory.take_arena import TakeArena
 from odtc.passes.memory.workspaces import LiftWorkspaces
+from odtc.passes.rows.add_rows import AddRows
+from odtc.passes.rows.update_rows import UpdateRows
 from odtc.passes.saved.recompute_maps import RecomputeMaps
 from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
 from odtc.passes.schedule.order_calls import OrderCalls

@@ -14,8 +14,8 @@ from tvm import ir, s_tir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.places import Readable, prefetch
+from odtc.backends.kernels.common.quantised import CODED, Quantisation
 from odtc.backends.kernels.norm.normalised import PARTS, Normal, read_operands
-from odtc.backends.kernels.product.quantised import CODED, Quantisation
 from odtc.core.ir.product_marks import PRODUCT, READ_NORMALISED, READ_QUANTISED
 
 # Steps of a tail, each counted as often as it is read: a longer one is scheduled by itself.

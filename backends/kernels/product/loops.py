@@ -13,13 +13,13 @@ from functools import partial
 from tvm import ir, tirx
 
 from odtc.backends.kernels.common.places import load, unflatten
+from odtc.backends.kernels.common.quantised import Quantised
 from odtc.backends.kernels.product.deep import is_deep
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.kernels.product.once import product_once
 from odtc.backends.kernels.product.packed import LeftOperand, is_worth_packing, packed_product
 from odtc.backends.kernels.product.panel import WAYS, ProductSizes, collides, panel_product
 from odtc.backends.kernels.product.panels import Panels, Read, Results
-from odtc.backends.kernels.product.quantised import Quantised
 from odtc.backends.kernels.product.row import is_of_rows, row_product
 from odtc.backends.kernels.product.thin import is_thin, thin_product
 from odtc.backends.kernels.product.tile import Machine

@@ -9,7 +9,7 @@ from typing import Any
 from tvm import ir, relax, te, tirx
 
 from odtc.backends.kernels.common.operand import placeholder
-from odtc.backends.kernels.product.quantised import quantised_operand
+from odtc.backends.kernels.common.quantised import quantised_operand
 from odtc.core.ir.kernel_marks import FUSABLE, PATTERN
 from odtc.core.ir.product_marks import PRODUCT
 

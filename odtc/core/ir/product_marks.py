@@ -6,7 +6,7 @@ PRODUCT = "odtc.product"
 # `backends/kernels/norm/normalised.py`.
 READ_NORMALISED = "odtc.read_normalised"
 # Of a product whose second operand is dequantised as it is read: see `Quantised` in
-# `backends/kernels/product/quantised.py`.
+# `backends/kernels/common/quantised.py`.
 READ_QUANTISED = "odtc.read_quantised"
 # Attribute of a product's kernel: what it computes, as text; see `backends/cost/workload.py`.
 WORKLOAD = "odtc.workload"

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import odtc
 from odtc.backends.family import cpu
 from odtc.backends.kernels.gather.take import CHUNK
-from odtc.passes.graph.update_rows import UpdateRows
+from odtc.passes.rows.update_rows import UpdateRows
 from tests.fast import examples
 from tests.host import loaded
 from tests.numeric.conftest import weight

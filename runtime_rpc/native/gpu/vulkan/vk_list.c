@@ -90,8 +90,8 @@ static odtc_code allocate(odtc_gpu *gpu, const sums *all, size_t count, odtc_gpu
 }
 
 /* Gives a launch the set of its buffers. */
-static odtc_code bind(odtc_gpu *gpu, const odtc_gpu_launch *from, odtc_gpu_list *l, odtc_vk_launch *to,
-                      making *m, odtc_problem *problem) {
+static odtc_code bind_buffers(odtc_gpu *gpu, const odtc_gpu_launch *from, odtc_gpu_list *l, odtc_vk_launch *to,
+                              making *m, odtc_problem *problem) {
   const odtc_vk_kernel *k = to->kernel;
   const VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                             .descriptorPool = l->sets,
@@ -153,7 +153,7 @@ static odtc_code add(odtc_gpu *gpu, const odtc_gpu_launch *from, odtc_gpu_list *
   }
   to->waits = waits(from, k, m);
   if (to->waits < 0) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for a list of launches");
-  return bind(gpu, from, l, to, m, problem);
+  return bind_buffers(gpu, from, l, to, m, problem);
 }
 
 static odtc_code make(odtc_gpu *gpu, const odtc_gpu_launch *launches, size_t count, odtc_gpu_list *l,
