@@ -6,7 +6,8 @@ after the storage buffers.
 
 Buffers are decorated neither `Restrict` nor `Aliased`: several may be the one arena, but tensors of
 a call never share a byte of it, so that no store changes what another buffer's loads give. Those
-that a kernel only reads are `NonWritable`: by that a runtime knows which launches wait for which.
+that a kernel only reads have a name that says so: by that a runtime knows which launches wait for
+which. They are not `NonWritable`, which drivers act on: with that NVIDIA's has computed wrongly.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ _SCALARS = {
     ScalarKind("float", 64),
 }
 _HANDLE = (3, 64, 1)
+# The name of buffers that a kernel only reads, by which vk_spirv.c knows them.
+READ_ONLY = "read_only"
 _CODES = {"int": 0, "uint": 1, "float": 2}
 
 
@@ -68,12 +71,12 @@ def declare(kernel: KernelWriter, function: tirx.PrimFunc) -> Interface:
     return Interface((*[_HANDLE] * len(buffers), *described), is_uniform)
 
 
-def mark_read_only(kernel: KernelWriter) -> None:
-    """Decorates the buffers that the code, which is written, only reads."""
+def name_read_only(kernel: KernelWriter) -> None:
+    """Names the buffers that the code, which is written, only reads."""
     places = kernel.buffers.values()
     buffers = {each.variable for each in places if each.storage is StorageClass.STORAGE_BUFFER}
     for variable in sorted(buffers - kernel.written):
-        kernel.module.decorate(variable, Decoration.NON_WRITABLE)
+        kernel.module.name(variable, READ_ONLY)
 
 
 def _storage_buffer(kernel: KernelWriter, buffer: Any, binding: int) -> BufferPlace:

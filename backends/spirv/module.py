@@ -62,6 +62,7 @@ class Module:
     def __init__(self) -> None:
         self._last = 0
         self._known: dict[tuple[int, ...], int] = {}
+        self._names: list[int] = []
         self._decorations: list[int] = []
         self._declarations: list[int] = []
         self.capabilities = {Capability.SHADER}
@@ -98,6 +99,10 @@ class Module:
         self._declarations += instruction(Op.VARIABLE, pointer, new, storage)
         return new
 
+    def name(self, target: int, name: str) -> None:
+        """Names a variable for those who read the module; to a driver a name means nothing."""
+        self._names += instruction(Op.NAME, target, *text(name))
+
     def decorate(self, target: int, decoration: Decoration, *operands: int) -> None:
         """Decorates a type or a variable."""
         self._decorations += instruction(Op.DECORATE, target, decoration, *operands)
@@ -122,7 +127,7 @@ class Module:
         words += instruction(Op.MEMORY_MODEL, LOGICAL_ADDRESSING, GLSL450_MODEL)
         words += instruction(Op.ENTRY_POINT, GL_COMPUTE, function, *text(entry.name), *entry.inputs)
         words += instruction(Op.EXECUTION_MODE, function, LOCAL_SIZE, *entry.group)
-        words += self._decorations + self._declarations
+        words += self._names + self._decorations + self._declarations
         words += instruction(Op.FUNCTION, void, function, 0, signature)
         words += [*code, *instruction(Op.RETURN), *instruction(Op.FUNCTION_END)]
         return [_MAGIC, _VERSION, 0, self._last + 1, 0, *words]

@@ -6,6 +6,7 @@ from enum import IntEnum
 class Op(IntEnum):
     """Instructions."""
 
+    NAME = 5
     EXTENSION = 10
     EXT_INST_IMPORT = 11
     EXT_INST = 12
@@ -155,7 +156,6 @@ class Decoration(IntEnum):
     BLOCK = 2
     ARRAY_STRIDE = 6
     BUILT_IN = 11
-    NON_WRITABLE = 24
     BINDING = 33
     DESCRIPTOR_SET = 34
     OFFSET = 35

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from odtc.backends.spirv.assemble import Shader
 
+_NAME, _DECORATE, _BINDING = 5, 71, 33
+
 
 def binary(shader: Shader) -> bytes:
     """The module as a file holds it."""
@@ -32,11 +34,25 @@ def capabilities(shader: Shader) -> set[int]:
     return found
 
 
+def decorations(shader: Shader) -> set[int]:
+    """Returns the numbers of the decorations that types and variables have."""
+    return {words[2] for words in _instructions(shader) if words[0] & 0xFFFF == _DECORATE}
+
+
 def read_only(shader: Shader) -> set[int]:
-    """Returns the bindings that are decorated as ones that the kernel only reads."""
-    decorated = [words[1:] for words in _instructions(shader) if words[0] & 0xFFFF == 71]
-    bindings = {words[0]: words[2] for words in decorated if words[1] == 33}
-    return {bindings[words[0]] for words in decorated if words[1] == 24}
+    """Returns the bindings whose name says that the kernel only reads them."""
+    found = list(_instructions(shader))
+    bindings = {
+        words[1]: words[3]
+        for words in found
+        if words[0] & 0xFFFF == _DECORATE and words[2] == _BINDING
+    }
+    names = {
+        words[1]: struct.pack(f"<{len(words) - 2}I", *words[2:]).rstrip(b"\0").decode()
+        for words in found
+        if words[0] & 0xFFFF == _NAME
+    }
+    return {bindings[variable] for variable, name in names.items() if name == "read_only"}
 
 
 def _instructions(shader: Shader) -> Iterator[tuple[int, ...]]:

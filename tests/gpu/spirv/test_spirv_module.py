@@ -10,13 +10,13 @@ import tvm
 from tvm.script import tirx as T  # noqa: N812
 
 import odtc
-from benchmarks.models.digits import digits_model
+from benchmarks.models.digits import bn_model, digits_model
 from odtc.backends.spirv.assemble import Shader
 from odtc.core.errors import BuildError
 from tests.gpu.elementwise import COUNT, on_vulkan
 from tests.gpu.on_device import compiled, run_kernel
 from tests.gpu.spirv.module_reader import HANDLE, Reader
-from tests.gpu.spirv.spirv_tools import binary, capabilities, check_valid, read_only
+from tests.gpu.spirv.spirv_tools import binary, capabilities, check_valid, decorations, read_only
 
 SCALARS = {(0, 32, 1), (0, 64, 1)}
 # pyright: reportInvalidTypeForm=false
@@ -110,7 +110,7 @@ def test_many_numbers_are_a_uniform_buffer(count: int, made: list[Shader]) -> No
     check_valid(shader)
 
 
-def test_buffers_that_are_only_read_say_so(made: list[Shader]) -> None:
+def test_buffers_that_are_read_only_say_so(made: list[Shader]) -> None:
     """A buffer that is read and written is none of them, nor one that is written through a view."""
 
     @T.prim_func(s_tir=True)
@@ -136,6 +136,16 @@ def test_buffers_that_are_only_read_say_so(made: list[Shader]) -> None:
     assert len(shader.interface.arguments) == 4
     assert len(read_only(shader)) == 1
     check_valid(shader)
+
+
+def test_drivers_are_promised_nothing_of_memory(tmp_path: Path, made: list[Shader]) -> None:
+    """No Restrict, Aliased or NonWritable; with the last NVIDIA's driver has computed wrongly."""
+    onnx.save(bn_model(), tmp_path / "m.onnx")
+    odtc.compile(tmp_path / "m.onnx", "host-vulkan", batch=8)
+    assert any(read_only(shader) for shader in made)
+    for shader in made:
+        assert not decorations(shader) & {19, 20, 24}, shader.name
+        check_valid(shader)
 
 
 def test_control_flow(made: list[Shader]) -> None:

@@ -72,6 +72,10 @@ class _Times(c.Structure):
     _fields_ = [("begin", c.c_int64), ("end", c.c_int64)]
 
 
+class _Read(c.Structure):
+    _fields_ = [("items", c.c_uint32 * 3), ("read_only", c.c_uint64)]
+
+
 _NAMES = (
     *("open", "close", "load", "allocate", "free_buffer", "write", "read", "fill", "put", "take"),
     *("copy", "prepare", "free_list", "run", "wait", "set_timed", "times"),
@@ -144,17 +148,17 @@ class Device:
 
     def load_as(self, *shaders: Shader) -> None:
         """Loads kernels of which nothing can be launched."""
-        kernels = (_Kernel * len(shaders))()
-        for kernel, shader in zip(kernels, shaders, strict=True):
-            types = [each for each in shader.interface.arguments if each[0] != 3]
-            words = (c.c_uint32 * len(shader.words))(*shader.words)
-            kernel.name = shader.name.encode()
-            kernel.buffers = len(shader.interface.arguments) - len(types)
-            kernel.numbers = len(types)
-            kernel.types = (_Type * len(types))(*(_Type(*each) for each in types))
-            kernel.flags = shader.interface.is_uniform
-            kernel.code, kernel.code_bytes = c.cast(words, c.c_void_p), c.sizeof(words)
+        kernels = (_Kernel * len(shaders))(*map(_given, shaders))
         self._call("load", self._gpu, kernels, c.c_size_t(len(shaders)))
+
+    def read_only(self, shader: Shader) -> set[int]:
+        """The bindings that launches of a kernel are taken to read only."""
+        read, problem = _Read(), _Problem()
+        function = c.CDLL(str(library())).odtc_vk_read_shader
+        given = (self._gpu, c.byref(_given(shader)), c.byref(read), c.byref(problem))
+        if function(*given):
+            raise GpuError(problem.code, problem.text.decode())
+        return {n for n in range(64) if read.read_only >> n & 1}
 
     def allocate(self, size: int) -> int:
         buffer = c.c_void_p()
@@ -248,6 +252,20 @@ class Device:
 
     def _do(self, name: str, *arguments: Any) -> None:
         c.CFUNCTYPE(None)(getattr(self._table, name))(*arguments)
+
+
+def _given(shader: Shader) -> _Kernel:
+    types = [each for each in shader.interface.arguments if each[0] != 3]
+    words = (c.c_uint32 * len(shader.words))(*shader.words)
+    return _Kernel(
+        shader.name.encode(),
+        len(shader.interface.arguments) - len(types),
+        len(types),
+        (_Type * len(types))(*(_Type(*each) for each in types)),
+        shader.interface.is_uniform,
+        c.cast(words, c.c_void_p),
+        c.sizeof(words),
+    )
 
 
 def _items(shader: Shader) -> tuple[int, ...]:

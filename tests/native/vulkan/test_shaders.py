@@ -1,13 +1,17 @@
 """What is read out of a kernel's SPIR-V before a driver gets it."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 
 from odtc.backends.spirv.assemble import Shader
+from odtc.backends.spirv.module import text
 from tests.gpu.spirv.spirv_tools import check_valid
 from tests.native.vulkan.device import DAMAGED, UNSUPPORTED, Device, GpuError
 from tests.native.vulkan.kernels import ADD, SCALE, many_numbers
+
+NAME = 5
 
 
 def changed(words: list[int] | tuple[int, ...], **fields: object) -> Shader:
@@ -69,6 +73,36 @@ def test_what_nobody_knows() -> None:
 def test_what_the_device_has() -> None:
     with Device() as gpu:
         gpu.load(with_capability(11))
+
+
+def named(*name: int) -> Shader:
+    """`ADD`, whose only name is of such words."""
+    words, at = list(ADD.words), 5
+    while words[at] & 0xFFFF != NAME:
+        at += words[at] >> 16
+    size = words[at] >> 16
+    return changed(
+        [*words[:at], (2 + len(name)) << 16 | NAME, words[at + 1], *name, *words[at + size :]]
+    )
+
+
+def test_which_buffers_are_read_only() -> None:
+    with Device() as gpu:
+        assert gpu.read_only(ADD) == {0}
+        assert gpu.read_only(SCALE) == {0}
+        assert gpu.read_only(many_numbers(3)) == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [text("read_onlys"), text("read_onl"), text("read_only")[:2], text("read_only")[:1], ()],
+    ids=str,
+)
+def test_another_name_of_a_buffer_says_nothing(name: Sequence[int]) -> None:
+    """Nor does one that is cut off."""
+    with Device() as gpu:
+        assert gpu.read_only(named(*text("read_only"))) == {0}
+        assert gpu.read_only(named(*name)) == set()
 
 
 @pytest.mark.parametrize("items", [(1 << 20, 1, 1), (1, 1, 1 << 20), (1 << 31, 1 << 31, 4)])

@@ -4,8 +4,10 @@
 
 enum { MAGIC = 0x07230203, HEADER = 5 };
 /* Instructions, and what they are given. */
-enum { ENTRY_POINT = 15, EXECUTION_MODE = 16, CAPABILITY = 17, DECORATE = 71 };
-enum { LOCAL_SIZE = 17, NON_WRITABLE = 24, BINDING = 33, MOST_BITS = 64 };
+enum { NAME = 5, ENTRY_POINT = 15, EXECUTION_MODE = 16, CAPABILITY = 17, DECORATE = 71 };
+enum { LOCAL_SIZE = 17, BINDING = 33, MOST_BITS = 64 };
+/* The name of a buffer that the kernel only reads, by backends/spirv/interface.py. */
+static const char READ_ONLY[] = "read_only";
 
 /* Instructions one after the other; each has its length and number in its first word. */
 typedef struct {
@@ -34,9 +36,10 @@ static uint32_t binding_of(reader r, uint32_t variable) {
   return MOST_BITS;
 }
 
-static int is_name(const reader *r, const char *name) {
-  const char *text = (const char *)(r->at + 3);
-  size_t room = (r->words - 3) * sizeof *r->at, length = strlen(name);
+/* Whether the text from a word of an instruction on is a name. */
+static int is_name(const reader *r, uint32_t word, const char *name) {
+  const char *text = (const char *)(r->at + word);
+  size_t room = (r->words - word) * sizeof *r->at, length = strlen(name);
   return length < room && !memcmp(text, name, length + 1);
 }
 
@@ -51,10 +54,10 @@ odtc_code odtc_vk_read_shader(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel
     if (r.number == CAPABILITY && r.words == 2) {
       if (odtc_vk_check_capability(gpu, r.at[1], kernel->name, problem)) return problem->code;
     } else if (r.number == ENTRY_POINT && r.words > 3) {
-      is_named |= is_name(&r, kernel->name);
+      is_named |= is_name(&r, 3, kernel->name);
     } else if (r.number == EXECUTION_MODE && r.words == 6 && r.at[2] == LOCAL_SIZE) {
       memcpy(shader->items, r.at + 3, sizeof shader->items);
-    } else if (r.number == DECORATE && r.words == 3 && r.at[2] == NON_WRITABLE) {
+    } else if (r.number == NAME && r.words > 2 && is_name(&r, 2, READ_ONLY)) {
       uint32_t binding = binding_of(from(words, count), r.at[1]);
       if (binding < MOST_BITS) shader->read_only |= UINT64_C(1) << binding;
     }
