@@ -13,9 +13,12 @@ import pytest
 from hypothesis import settings
 
 from odtc.core.disk.files import cache_folder
+from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.caches import KEPT, without_steps
 from tests.order import longest_first
 
+# Tests import transformers and PEFT, and these torchvision.
+import_torchvision_anyway()
 # In CI hypothesis would draw the same examples each time.
 settings.load_profile("default")
 # A shell lets its jobs in the background ignore interrupts, which tests send to their processes.

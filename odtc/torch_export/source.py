@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from odtc.core.errors import UsageError
+from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 
 
 def callable_of(text: str) -> Any:
@@ -26,7 +27,7 @@ def callable_of(text: str) -> Any:
             f"{text!r} names nothing that makes a module",
             hint="write FILE.py:make, with a function",
         )
-    _import_torchvision_anyway()
+    import_torchvision_anyway()
     try:
         found = getattr(_imported(source), name)
     except (ImportError, AttributeError, ValueError, OSError) as error:
@@ -62,12 +63,3 @@ def _imported(source: str) -> types.ModuleType:
     sys.modules.setdefault(spec.name, module)
     spec.loader.exec_module(module)
     return module
-
-
-def _import_torchvision_anyway() -> None:
-    """Stubs a module of torchvision: without CUDA in torch, PyPI's torchvision fails to load it."""
-    import torch
-
-    if torch.version.cuda is None:
-        stand_in = "torchvision._meta_registrations"
-        sys.modules.setdefault(stand_in, types.ModuleType(stand_in))

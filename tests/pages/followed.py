@@ -11,6 +11,17 @@ from odtc.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.M | re.S)
+# As `python FILE`, but that torchvision can be imported, which PEFT does.
+_SCRIPT = """
+import runpy
+import sys
+
+from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
+
+import_torchvision_anyway()
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def commands(text: str, serial: str = "SERIAL") -> Iterator[list[str]]:
@@ -36,4 +47,4 @@ def follow(text: str, serial: str = "SERIAL") -> None:
             assert main(words) == 0, words
         else:
             assert program == "python"
-            subprocess.run([sys.executable, *words], check=True, timeout=300)
+            subprocess.run([sys.executable, "-c", _SCRIPT, *words], check=True, timeout=300)

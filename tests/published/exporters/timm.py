@@ -1,20 +1,11 @@
 """timm's models, by `odtc.from_torch` and by PyTorch's default; run as a script."""
 
-import sys
-import types
-
 import torch
 
 import odtc
+from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.published.exporters.asked import asked
 from tests.published.exporters.calibration import calibrate
-
-if torch.version.cuda is None:
-    # Torchvision does not load beside a torch without CUDA, but for this module of it.
-    name = "torchvision._meta_registrations"
-    sys.modules.setdefault(name, types.ModuleType(name))
-
-import timm
 
 SIZE = 32
 OPTIONS = {"vit_tiny_patch16_224": {"img_size": SIZE, "depth": 2}}
@@ -22,6 +13,9 @@ OPTIONS = {"vit_tiny_patch16_224": {"img_size": SIZE, "depth": 2}}
 
 def main() -> None:
     """Exports what the command line names: MODEL by EXPORTER."""
+    import_torchvision_anyway()
+    import timm
+
     for name, path in asked():
         model, _, exporter = name.partition(" by ")
         torch.manual_seed(0)
