@@ -93,7 +93,7 @@ def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> np.ndarray:
     return session.run(None, feeds)[0]
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(
     st.one_of(gemm(), matmul(), conv(), embedding()),
     st.integers(1, 2),
