@@ -134,8 +134,9 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
 }
 
 
-# Those that take one argument, by place; and one that cannot be made.
+# Those that take one argument, by place; one that cannot be made, and one that is derived from.
 WITHOUT_NAMES = {"Session.sampling", "schedules.Schedule.__call__", "schedules.Schedule"}
+WITHOUT_NAMES |= {"Callback"}
 # ONNX's interface has arguments for other backends, too.
 WITHOUT_NAMES |= {"onnx_backend.prepare", "onnx_backend.Prepared.run"}
 
