@@ -23,6 +23,7 @@ from odtc.backends.write_products import WriteProducts
 from odtc.passes.graph.read_quantised import ReadQuantised
 from odtc.passes.kernel.compact_allocations import CompactAllocations
 from odtc.passes.kernel.gather_marks import GatherMarks
+from odtc.passes.kernel.hide_remainders import HideRemainders
 from odtc.passes.kernel.keep_nan import GROWN, by_comparison, by_instruction
 from odtc.passes.memory.arena import TakeOffsets
 from odtc.passes.memory.workspaces import LiftWorkspaces
@@ -55,6 +56,7 @@ def cpu_family(target: Target, has_half: bool) -> Family:
         by_instruction if target.triple.startswith("aarch64") else by_comparison,
         apart=True,
         grown={**grown_functions(), **GROWN},
+        hides=(HideRemainders(),),
         most_copies=worth_copies(target),
         writes_over=True,
     )

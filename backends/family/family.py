@@ -31,6 +31,7 @@ class Family:
         apart: whether kernels may be compiled one by one, side by side.
         offset_bits: in which kernels count the elements of an arena.
         halves: what has kernels compute in float32 that hold float16 in memory.
+        hides: what keeps LLVM's vectoriser from reading behind a period.
         checks: of kernels as they are launched, which nothing changes any more.
         update_buffers: of a launch for several updates; None where each is a call of its own.
         most_fused: operators of a fused kernel; None for any number.
@@ -52,6 +53,7 @@ class Family:
     apart: bool = False
     offset_bits: int = 64
     halves: tuple[Pass, ...] = ()
+    hides: tuple[Pass, ...] = ()
     checks: tuple[Pass, ...] = ()
     update_buffers: int | None = None
     most_fused: int | None = None

@@ -48,7 +48,7 @@ class PipelineOptions:
         family = self.family
         of_family = (
             *(*family.rewrites, family.products, *family.blocks, family.workspaces),
-            *(family.offsets, *family.halves, *family.checks),
+            *(family.offsets, *family.halves, *family.hides, *family.checks),
         )
         of_caller = (*self.rewrites, *self.recall, *self.schedule)
         planned = (self.checkpoints,) if self.checkpoints else ()

@@ -154,6 +154,7 @@ PLAN = (
     Row("take-offsets"),
     Row("half-in-memory", brought),
     Row("keep-nan"),
+    Row("hide-remainders", brought),
     Row("check-launches", brought),
 )
 

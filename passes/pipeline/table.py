@@ -31,6 +31,7 @@ from odtc.passes.kernel.fuse_named import FuseNamed
 from odtc.passes.kernel.gather_marks import GatherMarks
 from odtc.passes.kernel.group_updates import GroupUpdates
 from odtc.passes.kernel.half_in_memory import HalfInMemory
+from odtc.passes.kernel.hide_remainders import HideRemainders
 from odtc.passes.kernel.keep_nan import KeepNan
 from odtc.passes.kernel.narrow_indices import NarrowIndices
 from odtc.passes.kernel.note_needs import NoteNeeds
@@ -57,7 +58,7 @@ PASSES = by_name(
     *(ImmediateUpdate, JoinReshapes, NameTensors, ReadCopies, ReadNormalised, ReadQuantised),
     *(RecomputeFrozen, RecomputeMaps, ReturnLoss, SliceSplits, SpellOutAttention, UpdateRows),
     *(ByKernel, BindLoops, CheckLaunches, CompactAllocations, FuseNamed, GatherMarks),
-    *(GroupUpdates, HalfInMemory, KeepNan, NarrowIndices, NoteNeeds),
+    *(GroupUpdates, HalfInMemory, HideRemainders, KeepNan, NarrowIndices, NoteNeeds),
     *(SelectLayouts,),
     *(LiftDeviceWorkspaces, LiftWorkspaces, PlanMemory, TakeArena, TakeOffsets),
     *(InsertCheckpoints, OrderCalls, WriteOver),
