@@ -12,7 +12,6 @@ from odtc.backends.cpus import Cpu, lacking_features, on_this_machine, tvm_cpu
 from odtc.backends.family.rules import lower_blocks
 from odtc.passes.kernel.compact_allocations import CompactAllocations
 from odtc.passes.kernel.hide_remainders import HideRemainders
-from tests.fast import fast_if
 
 TRIPLE = "x86_64-linux-gnu"
 # This machine's own first: what steps are compiled for unless somebody asks.
