@@ -13,14 +13,17 @@ class Ahead:
     Args:
         native: the trainer.
         write: of a batch to the memory of the step's inputs and labels.
+        send: gives the device a batch for the next step, by way of that memory or not.
 
     Attributes:
         on_gpu: the trainer's other functions.
     """
 
-    def __init__(self, native: NativeTrainer, write: Callable[[Fed], None]) -> None:
+    def __init__(
+        self, native: NativeTrainer, write: Callable[[Fed], None], send: Callable[[Fed], None]
+    ) -> None:
         self.on_gpu = OnGpu(native, self._send_next)
-        self._write = write
+        self._write, self._send = write, send
         self._following: Callable[[], Fed | None] | None = None
         self._sent: Fed | None = None
         self._raised: BaseException | None = None
@@ -48,8 +51,7 @@ class Ahead:
         try:
             following = self._following() if self._following else None
             if following is not None:
-                self._write(following)
-                self.on_gpu.send_next()
+                self._send(following)
                 self._sent = following
         except BaseException as error:  # an interrupt, too
             self._raised = error

@@ -135,6 +135,7 @@ _OF_GPUS: dict[str, tuple[Any, ...]] = {
     "odtc_send": (c.c_int, Handle, c.c_size_t),
     "odtc_while_waiting": (None, Handle, Waiting, c.c_void_p),
     "odtc_send_next": (None, Handle),
+    "odtc_send_next_from": (c.c_int, Handle, c.POINTER(c.c_void_p)),
     "odtc_drop_next": (None, Handle),
     "odtc_gpu_name": (c.c_char_p, Handle),
 }

@@ -1,7 +1,9 @@
 """A trainer of the native runtime whose tensors are on a GPU: `odtc_gpu.h`."""
 
 import ctypes as c
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Waiting
@@ -46,6 +48,20 @@ class OnGpu:
     def send_next(self) -> None:
         """Gives the device what the next step is fed; where it cannot, the step does so itself."""
         self._library.odtc_send_next(self._native.handle)
+
+    def send_next_from(self, arrays: Mapping[int, np.ndarray]) -> bool:
+        """The same of arrays that are not copied to tensors' memory before; whether that was done.
+
+        Where it was not, the memory has to be written before the step; a step of micro-batches
+        takes nothing from elsewhere.
+
+        Args:
+            arrays: contiguous, of the whole shape and the dtype of the tensor of each number.
+        """
+        addresses = (c.c_void_p * len(self._native.tensors))()
+        for number, array in arrays.items():
+            addresses[number] = array.ctypes.data
+        return bool(self._library.odtc_send_next_from(self._native.handle, addresses))
 
     def drop_next(self) -> None:
         """Lets the next step read what is in memory by then."""

@@ -22,6 +22,10 @@ ODTC_API void odtc_while_waiting(odtc_trainer *trainer, void (*function)(void *)
 /* Gives the device what the next step is fed: that step reads it as it is now, unless odtc_drop_next() is called. Of a
    step of micro-batches, the first of them. Where there is no memory for a second set of inputs, nothing is done. */
 ODTC_API void odtc_send_next(odtc_trainer *trainer);
+/* The same of a step without micro-batches, without a copy in between: `data` has an address for each tensor that is fed
+   from there, by the tensor's number, and NULL where its own memory has what is fed. Whether it was sent; where it was
+   not, that memory has to be written before the step. Integers are checked there, so that they have to be written to it. */
+ODTC_API int odtc_send_next_from(odtc_trainer *trainer, const void *const *data);
 ODTC_API void odtc_drop_next(odtc_trainer *trainer);
 
 /* Name and driver of the device, in one text; NULL on a CPU. */

@@ -7,14 +7,17 @@
 /* The set that the next part of a step reads. */
 static uint32_t next_set(const struct odtc_on_gpu *gpu) { return gpu->second ? !gpu->last : 0; }
 
-/* Gives a set so many samples, which lie where tensors in memory point; an evaluation reads no labels. */
-static odtc_code write_set(odtc_trainer *t, uint32_t set, uint32_t samples, int labels, odtc_problem *problem) {
+/* Gives a set so many samples, which lie where `data` says, or where tensors in memory point; an evaluation reads no
+   labels. */
+static odtc_code write_set(odtc_trainer *t, uint32_t set, uint32_t samples, int labels, const void *const *data,
+                           odtc_problem *problem) {
   const odtc_program *p = &t->program;
   const struct odtc_on_gpu *gpu = t->gpu;
   for (size_t n = 0; n < p->argument_count; ++n) {
     const uint32_t place = gpu->place_of[n];
     if (!odtc_is_fed(p, n) || place == ODTC_NONE || (p->arguments[n].role == ODTC_LABEL && !labels)) continue;
     const uint8_t *from = (const uint8_t *)t->tensors[place].data - p->places[place].offset;
+    if (data && data[n]) from = data[n];
     if (gpu->api->write(gpu->device, odtc_buffer_of(gpu, p, n, set), 0, from, odtc_sample_bytes(p, n, samples), problem))
       return problem->code;
   }
@@ -23,16 +26,23 @@ static odtc_code write_set(odtc_trainer *t, uint32_t set, uint32_t samples, int 
 
 static uint32_t samples_of_part(const odtc_program *p) { return p->head->samples / p->head->micro_batches; }
 
-void odtc_send_next(odtc_trainer *t) {
+static int send_next(odtc_trainer *t, const void *const *data) {
   struct odtc_on_gpu *gpu = t->gpu;
   odtc_problem nobody = {0}; /* the step sends it again where this fails, and says why that does */
-  if (!t->is_open || !gpu || !odtc_need_second_set(t)) return;
+  if (!t->is_open || !gpu || !odtc_need_second_set(t)) return 0;
   uint32_t set = next_set(gpu);
   odtc_gpu_list *list = odtc_list_of(t, t->plan, set, 0);
   /* The part before the last one may still read the set. */
-  if (!list || gpu->api->wait(gpu->device, list, &nobody)) return;
+  if (!list || gpu->api->wait(gpu->device, list, &nobody)) return 0;
   odtc_take_part(t, 0);
-  gpu->is_ahead = !write_set(t, set, samples_of_part(&t->program), 1, &nobody);
+  return gpu->is_ahead = !write_set(t, set, samples_of_part(&t->program), 1, data, &nobody);
+}
+
+void odtc_send_next(odtc_trainer *t) { send_next(t, NULL); }
+
+int odtc_send_next_from(odtc_trainer *t, const void *const *data) {
+  /* Further parts of a step are read from its memory. */
+  return t->is_open && t->program.head->micro_batches == 1 && send_next(t, data);
 }
 
 void odtc_drop_next(odtc_trainer *t) {
@@ -61,7 +71,7 @@ static odtc_code queue_part(odtc_trainer *t, uint32_t part, float rate) {
   if (!list || gpu->api->wait(gpu->device, list, &t->problem)) return t->problem.code;
   if (!gpu->is_ahead) {
     odtc_take_part(t, part);
-    if (write_set(t, set, samples_of_part(p), 1, &t->problem)) return t->problem.code;
+    if (write_set(t, set, samples_of_part(p), 1, NULL, &t->problem)) return t->problem.code;
   }
   gpu->is_ahead = 0;
   gpu->last = set;
@@ -133,7 +143,7 @@ odtc_code odtc_run_on_gpu(odtc_trainer *t, const odtc_function *function) {
   uint8_t *to = memory_of_result(t, function, bytes);
   if (!list) return t->problem.code;
   if (!to) return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a result of %zu bytes", bytes);
-  if (write_set(t, set, function->samples, 0, &t->problem) || gpu->api->run(gpu->device, list, &t->problem) ||
+  if (write_set(t, set, function->samples, 0, NULL, &t->problem) || gpu->api->run(gpu->device, list, &t->problem) ||
       gpu->api->read(gpu->device, odtc_buffer_at(gpu, p, result, set, averages), result->offset, to, bytes, &t->problem) ||
       gpu->api->wait(gpu->device, list, &t->problem))
     return t->problem.code;

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches as batches_of
 from benchmarks.models.pytorch.spec import make
 from benchmarks.models.pytorch.table import SMALL
-from odtc.core.errors import NumericError
+from odtc.core.errors import DataError, NumericError
 from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.native.on_gpu import OnGpu
 from tests.fast import fast_if
@@ -165,17 +166,41 @@ def test_the_next_batch_is_sent_while_a_step_is_computed(
 ) -> None:
     artifact = mlp_artifact(tmp_path, SGD, target=f"host-{kind}")
     done: list[str] = []
-    for name in ("send_next", "drop_next"):
+    for name in ("send_next_from", "drop_next"):
         original = getattr(OnGpu, name)
 
-        def noted(self: OnGpu, original=original, name=name) -> None:
+        def noted(self: OnGpu, *given: Any, original=original, name=name) -> Any:
             done.append(name)
-            original(self)
+            return original(self, *given)
 
         monkeypatch.setattr(OnGpu, name, noted)
     with artifact.trainer() as trainer:
         assert len([*trainer.train(batches(4), lr=0.1)]) == 4
-    assert done == ["drop_next", *3 * ["send_next"]]
+    assert done == ["drop_next", *3 * ["send_next_from"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_what_is_sent_ahead_has_the_bits_of_what_is_fed(
+    kind: str, micro_batches: int, tmp_path: Path
+) -> None:
+    """Floats go there without a copy, but of steps of micro-batches; integers are checked."""
+    artifact = mlp_artifact(tmp_path, SGD, target=f"host-{kind}", micro_batches=micro_batches)
+    made = [*batches(4)]
+    with artifact.trainer() as trainer:
+        fed = [trainer.step(x, y, lr=0.1) for x, y in made]
+    with artifact.trainer() as trainer:
+        engine = trainer._engine
+        assert isinstance(engine, NativeEngine)
+        (item,) = artifact.manifest.inputs
+        ahead = [*trainer.train(made, lr=0.1)]
+        in_memory = engine._tensors[next(i for i in engine._tensors if i.spec.name == item.name)]
+        last = 0 if micro_batches == 1 else -1
+        np.testing.assert_array_equal(in_memory, np.asarray(made[last][0]).reshape(in_memory.shape))
+        made[1] = (made[1][0], np.full_like(made[1][1], 77))
+        with pytest.raises(DataError):
+            [*trainer.train(made, lr=0.1)]
+    assert ahead == fed
 
 
 @pytest.mark.parametrize("kind", KINDS)
