@@ -199,7 +199,7 @@ def test_what_is_sent_ahead_has_the_bits_of_what_is_fed(
         np.testing.assert_array_equal(in_memory, np.asarray(made[last][0]).reshape(in_memory.shape))
         made[1] = (made[1][0], np.full_like(made[1][1], 77))
         with pytest.raises(DataError):
-            [*trainer.train(made, lr=0.1)]
+            list(trainer.train(made, lr=0.1))
     assert ahead == fed
 
 
