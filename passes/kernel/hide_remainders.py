@@ -28,7 +28,7 @@ from odtc.passes.contract import Pass
 _INTEGER = "int32"
 _INTEGERS = ("int32", "int64")
 _MOST = 1 << 30
-_QUESTION = "tirx.if_then_else"
+_QUESTION = "prim.if_then_else"
 
 Variables = set[ir.Var]
 

@@ -1,6 +1,5 @@
 """Remainders of loops' variables, as LLVM compiles them for CPUs that this machine can run."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,14 +7,12 @@ import pytest
 import tvm
 from tvm import te, tirx
 
-from odtc.backends.cpus import Cpu, lacking_features, on_this_machine, tvm_cpu
+from odtc.backends.cpus import tvm_cpu
 from odtc.backends.family.rules import lower_blocks
 from odtc.passes.kernel.compact_allocations import CompactAllocations
 from odtc.passes.kernel.hide_remainders import HideRemainders
+from tests.cpus import CPUS, runnable
 
-TRIPLE = "x86_64-linux-gnu"
-# This machine's own first: what steps are compiled for unless somebody asks.
-CPUS = [None, "znver4", "skylake-avx512", "haswell"]
 SHAPES = [*product((1, 2, 3, 4), (4, 8, 32), (8, 16, 32, 64))]
 
 
@@ -53,17 +50,8 @@ def expected(dy: np.ndarray, sine: np.ndarray, cosine: np.ndarray) -> np.ndarray
     return dx.transpose(1, 0, 2).reshape(steps, heads * size)
 
 
-def runnable(mcpu: str | None) -> Cpu:
-    """A CPU without what this machine has not; None is this machine's own."""
-    if mcpu is None:
-        return on_this_machine(Cpu(TRIPLE, None))
-    cpu = Cpu(TRIPLE, mcpu)
-    return replace(cpu, mattr=tuple(f"-{feature}" for feature in lacking_features(cpu)))
-
-
-@pytest.mark.parametrize("mcpu", CPUS)
-def test_values(mcpu: str | None) -> None:
-    cpu = runnable(mcpu)
+@pytest.mark.parametrize("cpu", CPUS)
+def test_values(cpu: str) -> None:
     wrong = []
     for shape in SHAPES:
         heads, steps, size = shape
@@ -74,7 +62,7 @@ def test_values(mcpu: str | None) -> None:
         ]
         found = tvm.runtime.empty((steps, heads * size), "float32")
         module = HideRemainders().run(turned_back(*shape))
-        tvm.compile(module, tvm_cpu(cpu))["main"](*map(tvm.runtime.tensor, given), found)
+        tvm.compile(module, tvm_cpu(runnable(cpu)))["main"](*map(tvm.runtime.tensor, given), found)
         if not np.allclose(found.numpy(), expected(*given), atol=1e-5):
             wrong.append(shape)
     assert not wrong
