@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core_speeds.h"
 #include "functions.h"
@@ -55,6 +56,7 @@ static void open_program(odtc_session *s, const odtc_value *v, odtc_result *resu
                           .gpu_cache = compiled};
   odtc_trainer *t;
   odtc_code code = odtc_open(&options, &t);
+  if (!t || !odtc_gpu_name(t)) rmdir(compiled); /* which stays where something is in it */
   if (!t) odtc_refuse(s, "odtc %d: there is no memory for a trainer", (int)ODTC_NO_MEMORY);
   if (t && is_well(s, t, code))
     *result = (odtc_result){.type = VALUE_NUMBER, .number = odtc_keep(s, ODTC_TRAINER, t, 0)};
