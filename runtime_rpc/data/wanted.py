@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from odtc.core.specs import Argument
+if TYPE_CHECKING:
+    # It brings numpy, and the command line's options are built without that.
+    from odtc.core.specs import Argument
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,6 @@ class Wanted:
         text: how its text is read.
     """
 
-    inputs: Sequence[Argument]
-    labels: Sequence[Argument]
+    inputs: "Sequence[Argument]"
+    labels: "Sequence[Argument]"
     text: Text = Text()

@@ -13,7 +13,7 @@ from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.native.device.build import FOLDER
 from tests.runtime_rpc.own_server import tracking, wait_for_server, words_of
 
-MOST_BYTES = 160_000
+MOST_BYTES = 256_000
 MOST_IDLE_KIB = 4096
 
 

@@ -188,7 +188,13 @@ def test_a_file_that_computes_something_else_is_not_written(
         assert list(tmp_path.iterdir()) == [path]
         assert "not checked" in str(trainer.export_onnx(path, verify=False))
         # A run that keeps no checkpoint does not lose what it trained.
-        asked = Export(path, None, ema=False, training=False, merge=True, verify=True)
+        asked = Export(
+            *(path, None, None, None, None, None),
+            ema=False,
+            training=False,
+            merge=True,
+            verify=True,
+        )
         with pytest.raises(ParityError):
             export_model(trainer, asked, checkpoint=None)
         trainer.load_checkpoint(f"{path}.ckpt")
