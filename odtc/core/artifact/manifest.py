@@ -12,7 +12,7 @@ from odtc.core.errors import ArtifactError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, batch_of, of_role
 
-SCHEMA = 11
+SCHEMA = 12
 
 
 def allocator_of(function: str) -> str:
