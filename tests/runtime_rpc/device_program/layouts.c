@@ -39,7 +39,7 @@ const long long layouts[] = {
     SIZE(off_t), SIZE(ssize_t), SIZE(mode_t), SIZE(pid_t), SIZE(uid_t), SIZE(time_t),
     SIZE(clockid_t), SIZE(socklen_t), SIZE(sa_family_t), SIZE(rlim_t), SIZE(pthread_condattr_t),
     SIZE(pthread_t), SIZE(pthread_key_t), SIZE(pthread_once_t), SIZE(cpu_set_t), SIZE(sigset_t),
-    SIZE(struct stat), AT(struct stat, st_dev), AT(struct stat, st_ino), AT(struct stat, st_mode),
+    SIZE(struct stat), AT(struct stat, st_dev), AT(struct stat, st_ino), AT(struct stat, st_mode), AT(struct stat, st_uid),
     AT(struct stat, st_size), AT(struct stat, st_blksize), AT(struct stat, st_blocks),
     SIZE(struct dirent), AT(struct dirent, d_ino), AT(struct dirent, d_off),
     AT(struct dirent, d_reclen), AT(struct dirent, d_type), AT(struct dirent, d_name),

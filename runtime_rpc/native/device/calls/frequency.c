@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "matching.h"
@@ -20,16 +21,31 @@ typedef struct {
   odtc_text *why;
 } wish;
 
-/* Reads a file, or the begin of it; negative, with errno, where it cannot be read. Nothing here waits: the
-   server reads what a session has left. */
-static ssize_t read_text(const char *path, char *to, size_t room, int flags) {
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+/* Reads a file that is open, or the begin of it, and closes it; negative, with errno, where it cannot be read. */
+static ssize_t read_file(int file, char *to, size_t room) {
   ssize_t got = file < 0 ? -1 : read(file, to, room - 1);
   int why = errno;
   if (file >= 0) close(file);
   if (got >= 0) to[got] = '\0';
   errno = why;
   return got;
+}
+
+/* Nothing here waits: the server reads what a session has left. */
+static ssize_t read_text(const char *path, char *to, size_t room) {
+  return read_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), to, room);
+}
+
+/* The same of what this user has written down: anybody can leave such a file in a folder that all may write to, by which
+   the server would write anything anywhere. */
+static ssize_t read_kept(const char *path, char *to, size_t room) {
+  struct stat about;
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (file >= 0 && (fstat(file, &about) || about.st_uid != getuid())) {
+    close(file);
+    return -1;
+  }
+  return read_file(file, to, room);
 }
 
 static int write_text(const char *path, const char *text, int flags) {
@@ -51,7 +67,7 @@ static int read_numbers(const char *policy, const char *name, long *numbers, int
   char text[MOST_TEXT], path[PATH];
   int count = 0;
   snprintf(path, sizeof path, "%s/%s", policy, name);
-  if (read_text(path, text, sizeof text, 0) < 0) return 0;
+  if (read_text(path, text, sizeof text) < 0) return 0;
   for (char *at = text, *end; count < most; at = end, ++count) {
     numbers[count] = strtol(at, &end, 10);
     if (end == at) break;
@@ -74,12 +90,12 @@ static int read_steps(const char *policy, long steps[MOST_STEPS]) {
 /* Writes down what a file holds, before it is changed for the first time. */
 static int keep(const char *path) {
   char before[40], line[PATH + sizeof before + 2], *kept = malloc(MOST_KEPT);
-  int failed = !kept || read_text(path, before, sizeof before, 0) < 0;
+  int failed = !kept || read_text(path, before, sizeof before) < 0;
   if (!failed) {
     char *end = strchr(before, '\n');
     if (end) *end = '\0';
     snprintf(line, sizeof line, "%s\t", path);
-    ssize_t used = read_text(KEPT, kept, MOST_KEPT, 0);
+    ssize_t used = read_kept(KEPT, kept, MOST_KEPT);
     int is_kept = used > 0 && strstr(kept, line);
     snprintf(line, sizeof line, "%s\t%s\n", path, before);
     errno = ENOSPC; /* what does not fit would not be restored */
@@ -125,7 +141,7 @@ void odtc_cap_frequencies(const char *root, int halves, odtc_text *why) {
 void odtc_uncap_frequencies(const char *folder) {
   char path[4600], *kept = malloc(MOST_KEPT);
   snprintf(path, sizeof path, "%s/%s", folder, KEPT);
-  if (kept && read_text(path, kept, MOST_KEPT, O_NOFOLLOW) > 0) {
+  if (kept && read_kept(path, kept, MOST_KEPT) > 0) {
     for (char *line = kept, *next; (next = strchr(line, '\n')); line = next + 1) {
       char *before = memchr(line, '\t', (size_t)(next - line));
       if (!before) continue;
