@@ -88,6 +88,16 @@ static odtc_code read_tag(string tag, const char *kernel, uint8_t *axis, odtc_pr
                    (int)(tag.bytes < 100 ? tag.bytes : 100), tag.at);
 }
 
+/* Whether host code gives a number as its bytes are: of float16 it would give a double. */
+static int is_number(const struct odtc_gpu_type *type) {
+  enum { INT, UINT, FLOAT, BOOL = 6 };
+  int is_word = type->bits == 32 || type->bits == 64;
+  if (type->lanes != 1) return 0;
+  if (type->code == FLOAT) return is_word;
+  return (type->code == INT || type->code == UINT || type->code == BOOL) &&
+         (is_word || type->bits == 8 || type->bits == 16);
+}
+
 /* Buffers come first. */
 static odtc_code read_types(reader *r, room *memory, odtc_gpu_kernel *kernel, odtc_problem *problem) {
   enum { HANDLE = 3 };
@@ -101,10 +111,9 @@ static odtc_code read_types(reader *r, room *memory, odtc_gpu_kernel *kernel, od
   kernel->types = types + buffers;
   for (uint32_t n = 0; n < kernel->numbers; ++n) {
     const struct odtc_gpu_type *each = kernel->types + n;
-    int is_known = each->lanes == 1 && (each->bits == 8 || each->bits == 16 || each->bits == 32 || each->bits == 64);
-    if (each->code == HANDLE || !is_known)
-      return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %.100s has an argument of code %u and %u bits after its "
-                       "buffers", kernel->name, each->code, each->bits);
+    if (!is_number(each))
+      return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %.100s has an argument of code %u, %u bits and %u lanes "
+                       "after its buffers", kernel->name, each->code, each->bits, each->lanes);
   }
   return ODTC_OK;
 }
