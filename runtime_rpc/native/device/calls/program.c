@@ -8,6 +8,7 @@
 
 #include "core_speeds.h"
 #include "functions.h"
+#include "log.h"
 #include "odtc_gpu.h"
 #include "text.h"
 #include "trainer.h"
@@ -33,6 +34,15 @@ static void make_folders(char *path) {
   mkdir(path, 0700);
 }
 
+/* Beside the folders of sessions, and not of one that ends with it. */
+static const char COMPILED[] = "../gpu-programs";
+
+/* Whether drivers may be given what lies in a folder, which they run: nobody else may write there. */
+static int is_own_folder(const char *path) {
+  struct stat about;
+  return !lstat(path, &about) && S_ISDIR(about.st_mode) && about.st_uid == getuid() && !(about.st_mode & 022);
+}
+
 static void open_program(odtc_session *s, const odtc_value *v, odtc_result *result) {
   for (int n = 0; n < 3; ++n)
     if (!odtc_is_own_file(s, v[n].bytes)) return;
@@ -44,19 +54,22 @@ static void open_program(odtc_session *s, const odtc_value *v, odtc_result *resu
   }
   strcat(library, v[2].bytes);
   if (v[3].count) make_folders(v[3].bytes);
-  /* Beside the folders of sessions, and not of one that ends with it. */
-  char compiled[] = "../gpu-programs";
-  mkdir(compiled, 0700);
+  mkdir(COMPILED, 0700);
+  int is_own = is_own_folder(COMPILED);
   odtc_options options = {.program = v[0].bytes,
                           .weights = v[1].bytes,
                           .library = library,
                           .storage = v[3].count ? v[3].bytes : ".",
                           .threads = 1,
                           .offload_state = (size_t)v[4].number,
-                          .gpu_cache = compiled};
+                          .gpu_cache = is_own ? COMPILED : NULL};
   odtc_trainer *t;
   odtc_code code = odtc_open(&options, &t);
-  if (!t || !odtc_gpu_name(t)) rmdir(compiled); /* which stays where something is in it */
+  int is_on_gpu = t && odtc_gpu_name(t);
+  if (!is_on_gpu) rmdir(COMPILED); /* which stays where something is in it */
+  if (is_on_gpu && !is_own)
+    odtc_say("what the GPU's driver compiles is not kept: gpu-programs, beside the folders of sessions, is no folder "
+             "that this user alone may write to; remove it, or give another --folder");
   if (!t) odtc_refuse(s, "odtc %d: there is no memory for a trainer", (int)ODTC_NO_MEMORY);
   if (t && is_well(s, t, code))
     *result = (odtc_result){.type = VALUE_NUMBER, .number = odtc_keep(s, ODTC_TRAINER, t, 0)};
