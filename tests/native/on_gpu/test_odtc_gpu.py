@@ -1,6 +1,7 @@
 """`odtc_gpu.h`, as a program in C has it: tensors on a GPU, and what is refused."""
 
 import ctypes as c
+import hashlib
 import os
 from pathlib import Path
 
@@ -100,10 +101,19 @@ def test_what_is_kept_of_a_driver_is_taken_or_written_anew(
     whole, stamp = file.read_bytes(), file.stat().st_ino
     assert opened(folder, gpu_cache=kept)[0] == Code.OK
     assert file.stat().st_ino == stamp
-    for damaged in (b"", whole[:100], whole[:-1], whole[:64] + b"\xff" * 8 + whole[72:]):
+    other_hash = bytes([whole[0] ^ 1]) + whole[1:]
+    for damaged in (
+        b"",
+        whole[:100],
+        whole[:-1],
+        whole[:64] + b"\xff" * 8 + whole[72:],
+        other_hash,
+    ):
         file.write_bytes(damaged)
         assert opened(folder, gpu_cache=kept)[0] == Code.OK
-        assert len(file.read_bytes()) > 1000
+        content = file.read_bytes()
+        assert len(content) > 1000
+        assert content[:32] == hashlib.sha256(content[32:]).digest()
     assert opened(folder, gpu_cache=b"/nowhere/at/all")[0] == Code.OK
 
 

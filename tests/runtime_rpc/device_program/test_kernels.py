@@ -209,6 +209,18 @@ def test_a_wrong_call_of_a_kernel_says_why(
     module["kernel"](there, result)
 
 
+def test_a_tensor_begins_where_kernels_count_on_it(
+    session: rpc.RPCSession, module: tvm.runtime.Module
+) -> None:
+    _, there, result = floats(session, 2 * COUNT)
+    for argument in (0, 1):
+        given = [there._create_view((COUNT,)), result._create_view((COUNT,))]
+        given[argument] = there._create_view((COUNT,), relative_byte_offset=4)
+        says = f"argument {argument} does not begin at a multiple of 64 bytes"
+        with pytest.raises(RuntimeError, match=says):
+            module["kernel"](*given)
+
+
 def plain(folder: Path) -> Path:
     """Two kernels that TVM itself has compiled and linked, which check their arguments."""
     x = te.placeholder((COUNT,), name="x")
