@@ -10,10 +10,9 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.samples import LABELS
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.feed.arrays import as_array
-
-_LABELS = ("y", "label", "labels", "target")
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,21 @@ class Indexed(Source):
 
     def _renamed(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
         found = {}
-        for items, others in ((self.inputs, ("x",)), (self.labels, _LABELS)):
+        for items, others in ((self.inputs, ("x",)), (self.labels, LABELS)):
             for each in items:
-                names = (each.spec.name, *(others if len(items) == 1 else ()))
-                key = next((name for name in names if name in item), None)
-                if key is None:
+                usual = [name for name in others if len(items) == 1 and name in item]
+                keys = [each.spec.name] if each.spec.name in item else usual
+                if len(keys) != 1:
+                    name, said = printable(each.spec.name), " or ".join(keys)
                     raise DataError(
-                        f"a sample has no {printable(each.spec.name)}",
+                        f"the {name} of a sample may be {said}"
+                        if keys
+                        else f"a sample has no {name}",
                         where=self.where,
-                        hint=f"it has {', '.join(map(printable, item)) or 'nothing'}",
+                        hint=f"it has {', '.join(map(printable, item)) or 'nothing'}; let one of "
+                        f"them be called {name}",
                     )
-                found[each.spec.name] = item[key]
+                found[each.spec.name] = item[keys[0]]
         return found
 
     def _stacked(

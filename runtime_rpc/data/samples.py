@@ -14,6 +14,8 @@ from odtc.runtime_rpc.data.mapped import let_go
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 from odtc.runtime_rpc.feed.batches import count_samples, fitted_argument
 
+LABELS = ("y", "label", "labels", "target")
+"""What the only label may be called beside its own name, in tables and in datasets."""
 _SHOWN = 20
 # Bytes of an array that are hashed at a time.
 _PIECE = 16 << 20

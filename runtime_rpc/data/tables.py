@@ -1,7 +1,7 @@
 """Samples of tables: CSV and Parquet, a sample a row."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,14 @@ from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument
-from odtc.runtime_rpc.data.samples import Samples, samples_in
+from odtc.runtime_rpc.data.samples import LABELS, Samples, samples_in
 from odtc.runtime_rpc.data.wanted import Wanted
+from odtc.runtime_rpc.feed.arrays import cast
+from odtc.runtime_rpc.free_memory import available_bytes
 
 if TYPE_CHECKING:
-    from pyarrow import Table
+    from pyarrow import DataType, Table
 
-_LABELS = ("y", "target", "label")
 _COLUMNS = (
     "name the column of the label as the label or y, of several numbers as y0, y1 and so on; all "
     "others are the input, in their order, or each is the input of its name"
@@ -40,7 +41,15 @@ def read_csv(path: Path, wanted: Wanted) -> Samples:
         table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator))
     except (ArrowInvalid, OSError) as error:
         raise _unreadable(path, "CSV", error) from error
-    return _samples(table, path, wanted)
+    first = table.column_names[0] if table.num_columns == 1 else ""
+    if other := next((each for each in ";\t|" if each in first), None):
+        raise DataError(
+            f"the first line has one name, with {other!r} in it, and no {separator!r}",
+            where=str(path),
+            hint="separate the columns by commas, in a .tsv file by tabs",
+        )
+    names = table.column_names
+    return _samples(table, names, _chosen(names, wanted, path), wanted, path)
 
 
 def read_parquet(path: Path, wanted: Wanted) -> Samples:
@@ -54,10 +63,15 @@ def read_parquet(path: Path, wanted: Wanted) -> Samples:
     from pyarrow import ArrowException, parquet
 
     try:
-        table = parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            chosen = _chosen(schema.names, wanted, path)
+            used = [schema.field(name) for each in chosen.values() for name in each]
+            _check_memory(file.metadata.num_rows, [each.type for each in used], path)
+            table = file.read([each.name for each in used])
     except (ArrowException, OSError) as error:
         raise _unreadable(path, "Parquet", error) from error
-    return _samples(table, path, wanted)
+    return _samples(table, schema.names, chosen, wanted, path)
 
 
 def _check(path: Path) -> None:
@@ -71,39 +85,100 @@ def _unreadable(path: Path, what: str, error: Exception) -> DataError:
     return DataError(f"not a readable {what} file ({said})", where=str(path), hint=_COLUMNS)
 
 
-def _samples(table: "Table", path: Path, wanted: Wanted) -> Samples:
+def _check_memory(rows: int, types: "Sequence[DataType]", path: Path) -> None:
+    """Checks what a small file may become: a column of one number takes some bytes there.
+
+    Raises:
+        DataError: it is more than this machine has left.
+    """
+    from pyarrow import types as kinds
+
+    numbers = [each for each in types if kinds.is_primitive(each)]
+    sizes = [max(each.bit_width // 8, 1) for each in numbers]
+    # The columns, and beside them the array that they become.
+    size = rows * (sum(sizes) + len(sizes) * max(sizes, default=0))
+    try:
+        left = available_bytes()
+    except OSError:
+        # A system that does not say it.
+        return
+    if size > left:
+        raise DataError(
+            f"{rows} rows of {len(sizes)} columns take {size >> 20} MiB; {left >> 20} MiB of "
+            "memory are left",
+            where=str(path),
+            hint="save the columns as arrays, as x.npy and y.npy of a folder: these stay in their "
+            "files",
+        )
+
+
+def _chosen(names: Sequence[str], wanted: Wanted, path: Path) -> dict[str, list[str]]:
+    """The columns of each input and label that has some.
+
+    Raises:
+        DataError: a name is there twice, or nothing shows which column is the label.
+    """
     inputs, labels = wanted.inputs, wanted.labels
-    names: list[str] = [*table.column_names]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise DataError(
             f"the column {printable(twice)} is there twice", where=str(path), hint=_COLUMNS
         )
-    columns = {item.spec.name: _of_label(names, item, len(labels)) for item in labels}
+    columns = {item.spec.name: _of_label(names, item, len(labels), path) for item in labels}
     taken = {name for each in columns.values() for name in each}
     if len(inputs) == 1 and inputs[0].spec.name not in names:
         columns[inputs[0].spec.name] = [name for name in names if name not in taken]
     else:
         columns |= {i.spec.name: [i.spec.name] for i in inputs if i.spec.name in names}
+    return {name: each for name, each in columns.items() if each}
+
+
+def _samples(
+    table: "Table",
+    names: Sequence[str],
+    chosen: Mapping[str, Sequence[str]],
+    wanted: Wanted,
+    path: Path,
+) -> Samples:
+    if not table.num_rows:
+        raise DataError("the table has no rows", where=str(path), hint="give each sample a row")
     arrays = {
-        item.spec.name: _array(table, columns[item.spec.name], item, path)
-        for item in (*inputs, *labels)
-        if columns.get(item.spec.name)
+        item.spec.name: _array(table, chosen[item.spec.name], item, path)
+        for item in (*wanted.inputs, *wanted.labels)
+        if item.spec.name in chosen
     }
-    used = {name for each in columns.values() for name in each}
+    used = {name for each in chosen.values() for name in each}
     # Those that were used have the names of arguments here, which are not the columns' own.
     rest = [name for name in names if name not in used]
-    return samples_in(arrays, [*arrays, *rest], inputs, labels, str(path))
+    return samples_in(arrays, [*arrays, *rest], wanted.inputs, wanted.labels, str(path))
 
 
-def _of_label(names: Sequence[str], item: Argument, labels: int) -> list[str]:
-    """The columns of a label: of its name, or where it is the only one of a usual name."""
-    for own in (item.spec.name, *(_LABELS if labels == 1 else ())):
-        if own in names:
-            return [own]
-        found = [name for name in names if re.fullmatch(rf"{re.escape(own)}[_.]?\d+", name)]
-        if found:
-            return found
-    return []
+def _of_label(names: Sequence[str], item: Argument, labels: int, path: Path) -> list[str]:
+    """The columns of a label: of its name, or where it is the only one of a usual name.
+
+    Raises:
+        DataError: there are several of a usual name, and nothing shows which of them it is.
+    """
+    if own := _called(item.spec.name, names):
+        return own
+    usual = [found for each in LABELS if labels == 1 and (found := _called(each, names))]
+    if len(usual) > 1:
+        said = " or ".join(printable(", ".join(each)) for each in usual)
+        raise DataError(
+            f"the label may be {said}",
+            where=str(path),
+            hint=f"name the label's column {printable(item.spec.name)}; several numbers, "
+            f"{printable(item.spec.name)}0 and so on",
+        )
+    return usual[0] if usual else []
+
+
+def _called(name: str, names: Sequence[str]) -> list[str]:
+    """The column of a name, or those of the name with numbers, in the order of these."""
+    if name in names:
+        return [name]
+    numbered = {each: re.fullmatch(rf"{re.escape(name)}[_.]?(\d+)", each) for each in names}
+    found = {each: int(match[1]) for each, match in numbered.items() if match}
+    return sorted(found, key=found.__getitem__)
 
 
 def _array(table: "Table", names: Sequence[str], item: Argument, path: Path) -> np.ndarray:
@@ -121,17 +196,23 @@ def _array(table: "Table", names: Sequence[str], item: Argument, path: Path) -> 
         )
     axis = item.place.axis if item.place else 0
     shaped = found.reshape(found.shape[0], *sample)
-    kind = item.spec.dtype if found.dtype.kind == np.dtype(item.spec.dtype).kind else found.dtype
-    return np.ascontiguousarray(np.moveaxis(shaped, 0, axis)).astype(kind)
+    array = np.ascontiguousarray(np.moveaxis(shaped, 0, axis))
+    # Class numbers are checked as they are, before they are cast.
+    same_kind = array.dtype.kind == np.dtype(item.spec.dtype).kind and item.classes is None
+    return (
+        cast(array, item.spec.dtype, f"{path}: {printable(item.spec.name)}") if same_kind else array
+    )
 
 
 def _column(table: "Table", name: str, path: Path) -> np.ndarray:
     column = table.column(name)
     kept = column.to_numpy()
     if column.null_count or kept.dtype.kind not in "biuf":
-        what = f"{column.null_count} empty cells" if column.null_count else f"{column.type}"
+        what = f"cells of type {column.type}"
+        if column.null_count:
+            what = f"{column.null_count} cells that are empty or no number"
         raise DataError(
-            f"the column {printable(name)} has {what}, and no numbers alone",
+            f"the column {printable(name)} has {what}; each cell is a number",
             where=str(path),
             hint="fill empty cells, and give classes their numbers, from 0",
         )

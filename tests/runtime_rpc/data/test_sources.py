@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 import odtc
 from odtc.cli.main import main
 from odtc.core.errors import DataError, OdtcError
+from odtc.runtime_rpc.data import tables
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.mapped import LEAST_BYTES, is_mapped
 from odtc.runtime_rpc.data.readers import read_data
@@ -248,8 +249,20 @@ def test_what_is_wrong_with_images_is_said(tmp_path: Path, name: str):
 
 
 TABLES = {
-    "an empty cell": ("a,b,c,d,e,f,y\n1,2,3,4,5,6,0\n1,,3,4,5,6,1\n", "the column b has 1 empty"),
-    "words": ("a,b,c,d,e,f,y\n1,2,3,4,5,6,cat\n", "the column y has string, and no numbers"),
+    "an empty cell": (
+        "a,b,c,d,e,f,y\n1,2,3,4,5,6,0\n1,,3,4,5,6,1\n",
+        "the column b has 1 cells that are empty or no number",
+    ),
+    "words": ("a,b,c,d,e,f,y\n1,2,3,4,5,6,cat\n", "the column y has cells of type string"),
+    "semicolons": ("a;b;c;d;e;f;y\n1;2;3;4;5;6;0\n", "has one name, with ';' in it, and no ','"),
+    "names alone": ("a,b,c,d,e,f,y\n", "the table has no rows"),
+    "two labels": ("y,b,c,d,e,f,target\n1,2,3,4,5,6,0\n", "the label may be y or target"),
+    "a feature y2": ("y2,b,c,d,e,f,target\n1,2,3,4,5,6,0\n", "the label may be y2 or target"),
+    "a label of 33 bits": (
+        "a,b,c,d,e,f,y\n1,2,3,4,5,6,4294967297\n",
+        r"label 4294967297 is outside \[0, 3\)",
+    ),
+    "beyond float32": ("a,b,c,d,e,f,y\n1e39,2,3,4,5,6,0\n", r"up to 1e\+39 do not fit float32"),
     "too few": ("a,b,y\n1,2,0\n", "input has 2 columns; the step takes 6 numbers a sample"),
     "no label": ("a,b,c,d,e,f\n1,2,3,4,5,6\n", "the data has no array label"),
     "rows": ("a,b\n1,2,3\n", "not a readable CSV file"),
@@ -265,10 +278,33 @@ def test_what_is_wrong_with_a_table_is_said(artifact: odtc.Artifact, tmp_path: P
         artifact.trainer(threads=1).fit(tmp_path / "d.csv", lr=0.1)
 
 
+def test_a_small_file_that_becomes_more_than_the_memory_is_not_read(
+    artifact: odtc.Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A column of one number takes some bytes in a Parquet file, however long it is."""
+    column = pa.array(np.zeros(1 << 20, np.int8))
+    path = tmp_path / "d.parquet"
+    parquet.write_table(pa.table(dict.fromkeys("abcdefy", column)), path)
+    assert path.stat().st_size < 1 << 16
+    read_data(path, artifact.manifest)
+    monkeypatch.setattr(tables, "available_bytes", lambda: 13 << 20)
+    message = "1048576 rows of 7 columns take 14 MiB; 13 MiB of memory are left"
+    with pytest.raises(DataError, match=message):
+        read_data(path, artifact.manifest)
+
+
+def test_a_dataset_of_several_labels_is_refused(artifact: odtc.Artifact):
+    rows = ROWS.add_column("target", [0] * SAMPLES)  # type: ignore[call-arg]
+    with pytest.raises(DataError, match="the label of a sample may be labels or target"):
+        trained(artifact, rows)
+
+
 def test_several_columns_are_a_label_of_several_numbers(tmp_path: Path):
+    """In the order of their numbers, wherever they stand."""
     trainer = step_of(tmp_path, "mse").trainer(threads=1)
     y = np.random.default_rng(1).random((SAMPLES, CLASSES)).astype(np.float32)
-    columns = {f"f{n}": X[:, n] for n in range(WIDTH)} | {f"y{n}": y[:, n] for n in range(CLASSES)}
+    labels = {f"y{n + 8}": y[:, n] for n in (2, 0, 1)}
+    columns = {f"f{n}": X[:, n] for n in range(WIDTH)} | labels
     parquet.write_table(pa.table(columns), tmp_path / "d.parquet")
     history = trainer.fit(tmp_path / "d.parquet", lr=0.0, steps=1, validation=(X, y))
     again = trainer.fit((X, y), lr=0.0, steps=1, validation=tmp_path / "d.parquet")
