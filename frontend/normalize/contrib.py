@@ -20,6 +20,11 @@ from odtc.frontend.normalize.control.subgraphs import Inlined, rename
 DOMAIN = "com.microsoft"
 _A, _B, _SCALES, _ZEROS, _ORDER, _BIAS = range(6)
 _BITS = (4, 8)
+# By operator that has a form: what to do where a node of it has none.
+FORM_HINTS = {
+    "MatMulNBits": "quantize to 4 or 8 bits, with weights that are constants of the file, without "
+    "g_idx, and not prepacked for a GPU"
+}
 _HINT = "quantize the model again, and check that the file was copied whole"
 
 
@@ -45,8 +50,12 @@ def lower_contrib(graph: Graph) -> None:
 
 
 def _is_lowered(graph: Graph, node: onnx.NodeProto) -> bool:
-    """Whether it is a product with a matrix that the file holds, whose columns are in order."""
-    if node.op_type != "MatMulNBits" or attributes(node).get("bits", 4) not in _BITS:
+    """Whether it is a product with a matrix that the file holds, whose elements are in order."""
+    attrs = attributes(node)
+    if node.op_type != "MatMulNBits" or attrs.get("bits", 4) not in _BITS:
+        return False
+    # Packed for the kernels of one GPU, its elements lie in an order of their own.
+    if attrs.get("weight_prepacked", 0):
         return False
     held = [name in graph.constants for name in node.input[_B : _ZEROS + 1] if name]
     return all(held) and not _input(node, _ORDER)
@@ -94,12 +103,15 @@ def _matrix(
     """Codes by rows and columns, zero points and scales by rows and blocks.
 
     Raises:
-        ValueError: there are too few or too many of one.
+        ValueError: there are too few or too many of one, or an attribute is no size.
     """
-    bits, block = int(attrs.get("bits", 4)), int(attrs["block_size"])
-    rows, columns = int(attrs["N"]), int(attrs["K"])
+    bits = int(attrs.get("bits", 4))
+    rows, columns, block = (_size(attrs, name) for name in ("N", "K", "block_size"))
     blocks = -(-columns // block)
-    codes = _unpacked(graph.constants[node.input[_B]], bits, rows, blocks * block)[:, :columns]
+    stored = graph.constants[node.input[_B]]
+    if stored.dtype != np.uint8:
+        raise ValueError(f"its elements are {stored.dtype}, and have to be uint8")
+    codes = _unpacked(stored, bits, rows, blocks * block)[:, :columns]
     scales = graph.constants[node.input[_SCALES]].reshape(rows, blocks)
     name = _input(node, _ZEROS)
     held = graph.constants[name] if name else np.full((rows, blocks), 1 << (bits - 1), np.uint8)
@@ -112,6 +124,19 @@ def _matrix(
     each = math.gcd(block, columns)
     parts = [np.repeat(item, block // each, 1)[:, : columns // each] for item in (zeros, scales)]
     return np.ascontiguousarray(codes), parts[0], parts[1]
+
+
+def _size(attrs: Mapping[str, Any], name: str) -> int:
+    """An attribute that is a number of elements.
+
+    Raises:
+        ValueError: it is missing, or is none.
+    """
+    value = attrs.get(name)
+    if not isinstance(value, int) or value < 1:
+        given = "is missing" if value is None else f"is {value!r}"
+        raise ValueError(f"attribute {name} {given}, and has to be an integer above zero")
+    return value
 
 
 def _whole(node: onnx.NodeProto, zeros: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import onnx
 
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import MAIN_DOMAINS, Graph, describe_node, names_read
+from odtc.frontend.normalize.contrib import DOMAIN, FORM_HINTS
 
 _PASSED_ON = "it is an input or a constant of the model, and no node computes it"
 
@@ -46,9 +47,10 @@ def set_aside(graph: Graph) -> None:
 
 def foreign_operator(node: onnx.NodeProto) -> UnsupportedError:
     """The error of a node of another domain that cannot be left out."""
+    usual = "export the model without custom or vendor operators"
     return UnsupportedError(
         f"operator {node.op_type} is of the domain {node.domain!r}; "
         "odtc reads ONNX's default operators only",
         where=f"node {node.name or node.output[0]}",
-        hint="export the model without custom or vendor operators",
+        hint=FORM_HINTS.get(node.op_type, usual) if node.domain == DOMAIN else usual,
     )

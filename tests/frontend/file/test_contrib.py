@@ -134,6 +134,45 @@ def test_tensors_that_do_not_fit_are_told_of(tmp_path: Path) -> None:
         odtc.compile(written(tmp_path / "m.onnx", form, tensors), loss="mse")
 
 
+def spoilt(path: Path, name: str, value: int | str | None) -> Path:
+    """A file with another value of an attribute, or without it."""
+    model = onnx.load(written(path, FORMS["4 bits"], tensors_of(FORMS["4 bits"])))
+    node = model.graph.node[1]
+    kept = [each for each in node.attribute if each.name != name]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    if value is not None:
+        node.attribute.append(helper.make_attribute(name, value))
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("value", [None, 0, -32, "32"])
+@pytest.mark.parametrize("name", ["N", "K", "block_size"])
+def test_attributes_that_are_no_sizes_are_told_of(
+    name: str, value: int | str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match=f"attribute {name} is .*an integer above zero"):
+        odtc.compile(spoilt(tmp_path / "m.onnx", name, value), loss="mse")
+
+
+def test_codes_that_are_no_bytes_are_told_of(tmp_path: Path) -> None:
+    form = FORMS["4 bits"]
+    tensors = tensors_of(form)
+    tensors["k.weight_Q4"] = tensors["k.weight_Q4"].astype(np.float32)
+    with pytest.raises(ModelError, match="its elements are float32, and have to be uint8"):
+        odtc.compile(written(tmp_path / "m.onnx", form, tensors), loss="mse")
+
+
+@pytest.mark.parametrize(("name", "value"), [("bits", 2), ("weight_prepacked", 1)])
+def test_matrices_in_an_order_of_their_own_are_refused(
+    name: str, value: int, tmp_path: Path
+) -> None:
+    with pytest.raises(UnsupportedError, match="operator MatMulNBits") as caught:
+        odtc.compile(spoilt(tmp_path / "m.onnx", name, value), loss="mse", params=["p"])
+    assert "4 or 8 bits" in str(caught.value)
+
+
 def test_zero_points_that_are_no_integers_are_refused(tmp_path: Path) -> None:
     form = FORMS["zero points of floats"]
     tensors = tensors_of(form)
