@@ -30,7 +30,7 @@ def cycles_of(blocks: Iterable[Code], core: Core) -> dict[Code, float]:
     """The cycles of one run of each block, by its instructions; kept in the user's cache.
 
     Raises:
-        BuildError: llvm-mc or llvm-mca is not installed.
+        BuildError: llvm-mc or llvm-mca is not installed, or knows too little.
     """
     keys = {_key(code): code for code in blocks}
     kept = cache_folder() / f"mca-{core.scheduling}.json"
@@ -57,10 +57,8 @@ def _measured(blocks: Sequence[Code], core: Core) -> dict[str, float]:
     words = [_tool("llvm-mca"), "-mtriple=aarch64", f"-mcpu={core.scheduling}", _FEATURES]
     words += ["-skip-unsupported-instructions=lack-sched", f"-iterations={_ITERATIONS}"]
     words += ["-instruction-info=0", "-resource-pressure=0"]
-    said = subprocess.run(
-        words, input="\n".join(regions), capture_output=True, text=True, check=False
-    )
-    found = {key: int(count) / _ITERATIONS for key, count in _FOUND.findall(said.stdout)}
+    said = _run(words, regions) if regions else ""
+    found = {key: int(count) / _ITERATIONS for key, count in _FOUND.findall(said)}
     return {_key(code): found.get(_key(code), len(code) / core.width) for code in blocks}
 
 
@@ -72,11 +70,8 @@ def _disassembled(blocks: Sequence[Code]) -> list[list[str]]:
         # A mark between blocks: an instruction that no compiler writes.
         parts.append(" ".join(f"0x{byte:02x}" for byte in (*raw, *_MARK)))
     words = [_tool("llvm-mc"), "--disassemble", "-triple=aarch64", _FEATURES]
-    said = subprocess.run(
-        words, input="\n".join(parts), capture_output=True, text=True, check=False
-    )
     lines: list[list[str]] = [[]]
-    for line in map(str.strip, said.stdout.splitlines()):
+    for line in map(str.strip, _run(words, parts).splitlines()):
         if line == _MARKED:
             lines.append([])
         elif line and not line.startswith("."):
@@ -88,8 +83,21 @@ _MARK = struct.pack("<I", 0xD503201F | 0x7F << 5)
 _MARKED = "hint\t#127"
 
 
+_HINT = "run `apt-get install llvm-19`"
+
+
 def _tool(name: str) -> str:
     for each in (f"{name}-19", name):
         if found := shutil.which(each):
             return found
-    raise BuildError(f"{name} is not installed", hint="run `apt-get install llvm-19`")
+    raise BuildError(f"{name} is not installed: it models a core's pipelines", hint=_HINT)
+
+
+def _run(words: Sequence[str], lines: Iterable[str]) -> str:
+    """What a tool prints: one that knows too little, as that of LLVM 14 does, ends with an error."""
+    done = subprocess.run(
+        words, input="\n".join(lines), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildError(f"{words[0]} failed: {done.stderr[-2000:].strip()}", hint=_HINT)
+    return done.stdout

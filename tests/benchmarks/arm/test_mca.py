@@ -1,0 +1,45 @@
+"""Cycles of blocks by LLVM's models, and tools that cannot tell them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.arm import mca
+from benchmarks.arm.cores import CORES
+from odtc.core.errors import BuildError
+
+FMLA, RETURN, NONE = 0x4E22CC20, 0xD65F03C0, 0
+# Of four multiply-adds into one register each waits for the one before.
+CHAIN = (FMLA,) * 4
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mca, "cache_folder", lambda: tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES.values(), ids=CORES)
+def test_each_core_has_a_model(core) -> None:
+    """A chain takes longer than it is decoded; what no model knows is as long as that."""
+    found = mca.cycles_of([CHAIN, (RETURN,), (NONE,)], core)
+    assert found[CHAIN] >= 2 * len(CHAIN)
+    assert found[RETURN,] == found[NONE,] == 1 / core.width
+
+
+def test_a_tool_that_knows_no_such_core_is_an_error_and_nothing_is_kept(tmp_path: Path) -> None:
+    core = replace(CORES["Cortex-A76"], scheduling="cortex-z1")
+    with pytest.raises(BuildError, match="llvm-mca.* failed: .*cortex-z1"):
+        mca.cycles_of([CHAIN], core)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_older_tool_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """LLVM 14's does not take the option by which unknown instructions are left out."""
+    old = tmp_path / "llvm-mca"
+    old.write_text("#!/bin/sh\necho 'Unknown command line argument' >&2\nexit 1\n")
+    old.chmod(0o755)
+    tool = mca._tool
+    monkeypatch.setattr(mca, "_tool", lambda name: str(old) if name == old.name else tool(name))
+    with pytest.raises(BuildError, match=r"(?s)Unknown command line argument.*llvm-19"):
+        mca.cycles_of([CHAIN], CORES["Cortex-A76"])
