@@ -94,7 +94,7 @@ def _tool(name: str) -> str:
 
 
 def _run(words: Sequence[str], lines: Iterable[str]) -> str:
-    """What a tool prints: one that knows too little, as that of LLVM 14 does, ends with an error."""
+    """What a tool prints: LLVM 14's, which knows too little, ends with an error."""
     done = subprocess.run(
         words, input="\n".join(lines), capture_output=True, text=True, check=False
     )

@@ -29,7 +29,7 @@ def test_each_core_has_a_model(core) -> None:
 
 def test_a_tool_that_knows_no_such_core_is_an_error_and_nothing_is_kept(tmp_path: Path) -> None:
     core = replace(CORES["Cortex-A76"], scheduling="cortex-z1")
-    with pytest.raises(BuildError, match="llvm-mca.* failed: .*cortex-z1"):
+    with pytest.raises(BuildError, match=r"llvm-mca.* failed: .*cortex-z1"):
         mca.cycles_of([CHAIN], core)
     assert not list(tmp_path.iterdir())
 
