@@ -11,7 +11,7 @@ from benchmarks.arm.blocks import LINE_BYTES
 from benchmarks.arm.cores import Core
 from benchmarks.arm.figures import Figures, floor
 from benchmarks.arm.instructions import Kind
-from benchmarks.arm.sides import OURS, Side
+from benchmarks.arm.sides import Side
 from benchmarks.output import numbers_table
 
 # As far as the losses of two engines may be apart.
@@ -36,26 +36,33 @@ class Row:
     flops: int
     sides: Sequence[Side]
 
-    def is_same(self, side: Side) -> bool:
-        """Whether a side computes what odtc does: all losses, which the updates move."""
-        pairs = zip(self.sides[0].losses, side.losses, strict=True)
-        return all(abs(one - other) <= _NEAR * abs(one) for one, other in pairs)
+    def differs(self, side: Side) -> str:
+        """Why a side that was counted is not compared with odtc; empty where it is."""
+        ours = self.sides[0]
+        if ours.skipped:
+            return "odtc was not counted"
+        pairs = zip(ours.losses, side.losses, strict=True)
+        if not all(abs(one - other) <= _NEAR * abs(one) for one, other in pairs):
+            return f"losses {side.losses} are not odtc's"
+        # Losses that stay as they are would say nothing of gradients.
+        if not max(ours.losses) - min(ours.losses) > _NEAR * abs(ours.losses[0]):
+            return "the updates move no loss: the sides are not compared"
+        return ""
 
     @property
-    def is_moved(self) -> bool:
-        """Whether updates move the loss by more than sides may be apart: else it says nothing."""
-        losses = self.sides[0].losses
-        return max(losses) - min(losses) > _NEAR * abs(losses[0])
+    def peers(self) -> list[Side]:
+        """The other sides that were counted."""
+        return [side for side in self.sides[1:] if not side.skipped]
 
     @property
-    def counted(self) -> Iterator[Side]:
-        """The sides that compute the same."""
-        return (side for side in self.sides if not side.skipped and self.is_same(side))
+    def is_right(self) -> bool:
+        """Whether odtc was counted, and is compared with each peer that was."""
+        return not self.sides[0].skipped and not any(map(self.differs, self.peers))
 
     def ratios(self) -> tuple[float, float] | None:
         """Odtc's modelled cycles over those of the better peer, under either bound."""
-        peers = [last_of(side) for side in self.counted if side.name != OURS]
-        if not peers or self.sides[0].skipped:
+        peers = [last_of(side) for side in self.peers if not self.differs(side)]
+        if not peers:
             return None
         ours = last_of(self.sides[0])
         return (
@@ -78,10 +85,8 @@ def table_of(rows: Sequence[Row]) -> Table:
             if side.skipped:
                 table.add_row(*head, *("–" for _ in _HEADS), side.skipped[:60])
                 continue
-            differs = "" if row.is_same(side) else f"losses {side.losses} are not odtc's"
-            if not row.is_moved:
-                differs = "the updates move no loss: the sides are not compared"
-            table.add_row(*head, *_cells(last_of(side), row.core, row.flops), differs)
+            cells = _cells(last_of(side), row.core, row.flops)
+            table.add_row(*head, *cells, row.differs(side))
     return table
 
 
@@ -156,7 +161,7 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
             yield (
                 f"{name}, {label}: odtc's modelled cycles are "
                 f"{statistics.geometric_mean(ratios):.2f} of the better peer's "
-                f"over {len(ratios)} models; "
+                f"over {len(ratios)} model{'s' if len(ratios) > 1 else ''}; "
                 + (f"odtc loses on {', '.join(lost)}" if lost else "odtc loses on none")
             )
 
