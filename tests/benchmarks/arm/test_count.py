@@ -7,40 +7,31 @@ import pytest
 
 from benchmarks.arm.blocks import Block
 from benchmarks.arm.cores import CORES
-from benchmarks.arm.emulator import Counted, count
+from benchmarks.arm.emulator import Counted
 from benchmarks.arm.figures import Figures, profile_of
 from benchmarks.arm.instructions import Kind
-from benchmarks.arm.ours import COMPILER
 from benchmarks.arm.places import Places
+from tests.benchmarks.arm.programs import counted_program
 
 CORE = CORES["Cortex-A76"]
 ELEMENTS = 1 << 18
 # y += 3 x over more than the caches hold; a function of its own, so that it has a name.
 SOURCE = """
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <unistd.h>
 enum { N = %d };
 static float x[N], y[N];
 __attribute__((noinline)) void add_thrice(void) { for (int i = 0; i < N; ++i) y[i] += 3 * x[i]; }
 int main(void) {
-  char bytes[65536];
-  int from = open("/proc/self/maps", O_RDONLY), to = open("maps", O_CREAT | O_WRONLY, 0600);
   for (int i = 0; i < N; ++i) x[i] = y[i] = 1;
-  for (int n = 0; n < 2; ++n) { syscall(7777, 1, 0); add_thrice(); syscall(7777, 2, n); }
-  for (ssize_t n; (n = read(from, bytes, sizeof bytes)) > 0;) if (write(to, bytes, n) < n) return 2;
-  return y[N - 1] != 7;
+  for (int n = 0; n < 2; ++n) COUNT(n, add_thrice());
+  return y[N - 1] != 7 || copy_map();
 }
 """
 
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
-    folder = tmp_path_factory.mktemp("count")
-    (folder / "loop.c").write_text(SOURCE % ELEMENTS)
     flags = ["-O3", "-mcpu=cortex-a76", "-ffast-math"]
-    subprocess.run([COMPILER, *flags, "loop.c", "-o", "loop"], check=True, cwd=folder)
-    return count([str(folder / "loop")], CORE, folder)
+    return counted_program(SOURCE % ELEMENTS, flags, CORE, tmp_path_factory.mktemp("count"))
 
 
 def total(blocks: list[Block]) -> Figures:

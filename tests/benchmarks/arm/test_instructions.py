@@ -79,13 +79,21 @@ def test_loads_are_told_from_stores() -> None:
             assert instruction(word).kind is Kind.STORE, (hex(word), name)
 
 
-def test_a_multiply_add_has_two_operations_for_each_lane() -> None:
-    lanes = {
+def test_arithmetic_has_an_operation_for_each_lane_and_a_multiply_add_two() -> None:
+    flops = {
         0x4E22CC20: 8,  # fmla v0.4s, v1.4s, v2.4s
         0x0E22CC20: 4,  # fmla v0.2s, v1.2s, v2.2s
         0x4E62CC20: 4,  # fmla v0.2d, v1.2d, v2.2d
         0x4F821020: 8,  # fmla v0.4s, v1.4s, v2.s[0]
         0x4E420C20: 16,  # fmla v0.8h, v1.8h, v2.8h
         0x1F020C20: 2,  # fmadd s0, s1, s2, s3
+        0x4E22D420: 4,  # fadd v0.4s, v1.4s, v2.4s
+        0x4E421420: 8,  # fadd v0.8h, v1.8h, v2.8h
+        0x1E222820: 1,  # fadd s0, s1, s2
+        0x6E22FC20: 4,  # fdiv v0.4s, v1.4s, v2.4s
+        0x6E423C20: 8,  # fdiv v0.8h, v1.8h, v2.8h
+        0x1E221820: 1,  # fdiv s0, s1, s2
+        0x6EA1F820: 4,  # fsqrt v0.4s, v1.4s
+        0x4EA11C20: 0,  # mov v0.16b, v1.16b
     }
-    assert {word: instruction(word).flops for word in lanes} == lanes
+    assert {word: instruction(word).flops for word in flops} == flops
