@@ -126,7 +126,7 @@ def test_a_server_takes_off_what_one_that_was_killed_has_left(tmp_path: Path) ->
 
 @needs(os.geteuid() == 0, reason="root gives a file to another user")
 def test_what_another_user_has_left_is_not_written_anywhere(tmp_path: Path) -> None:
-    """Where all users may write, such as in /tmp, anybody can make a folder with a session's name."""
+    """Where all users may write, as in /tmp, anybody can make a folder with a session's name."""
     target, left = tmp_path / "target", tmp_path / "sessions" / "odtc-session-planted"
     left.mkdir(parents=True)
     target.write_text("mine")
