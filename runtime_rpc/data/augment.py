@@ -142,6 +142,11 @@ class Augmented(Source):
         return self.source.where
 
     @property
+    def class_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.class_names
+
+    @property
     def in_file_order(self) -> bool:
         """See `Source.in_file_order`."""
         return self.source.in_file_order

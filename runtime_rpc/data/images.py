@@ -3,22 +3,29 @@
     data/cat/1.png
     data/dog/2.jpg
 
-The classes are the folders in the order of their names. An image is decoded when a step takes it,
-made as large as the input, and its numbers lie in [0, 1]; an input of integers gets [0, 255].
+The classes are the folders in the order of their names; what is hidden is no class and no image, as
+systems put files of their own there. An image is decoded when a step takes it, turned upright as
+its EXIF data says (torchvision leaves it as it is stored), made as large as the input, and its
+numbers lie in [0, 1]; an input of integers gets [0, 255].
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument, Classes
+from odtc.runtime_rpc.data.samples import listed
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _ENDINGS = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -37,6 +44,7 @@ class Images(Source):
         channels: axis of the input; 1 or 3.
         count: how many there are.
         where: the folder.
+        class_names: names of the folders.
         notes: what is to be said of them.
     """
 
@@ -47,6 +55,7 @@ class Images(Source):
     channels: int
     count: int
     where: str
+    class_names: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
@@ -61,25 +70,26 @@ class Images(Source):
         return {self.fed.spec.name: x}, {self.label.spec.name: y}
 
     def digest(self) -> str:
-        """Of the files' names and contents."""
+        """Of the files' names, classes and contents."""
         digest = hashlib.sha256()
-        for file in self.files:
-            digest.update(f"{file.relative_to(self.where)}\n".encode())
+        for file, number in zip(self.files, self.classes, strict=True):
+            digest.update(f"{number} {file.relative_to(self.where)}\n".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())
         return digest.hexdigest()[:32]
 
     def _decoded(self, file: Path) -> np.ndarray:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image, ImageOps
 
         shape, at = self.fed.spec.shape, self.channels
         height, width = (shape[2], shape[3]) if at == 1 else (shape[1], shape[2])
         try:
             with Image.open(file) as image:
-                drawn = image.convert(_MODES[shape[at]])
-        except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+                upright = ImageOps.exif_transpose(image)
+        except Exception as error:  # Each format has exceptions of its own.
             raise DataError(
                 f"not a readable image ({error})", where=str(file), hint="remove it"
             ) from error
+        drawn = _of_bytes(upright, file).convert(_MODES[shape[at]])
         if drawn.size != (width, height):
             drawn = drawn.resize((width, height), Image.Resampling.BILINEAR)
         pixels = np.asarray(drawn).reshape(height, width, shape[at])
@@ -89,6 +99,31 @@ class Images(Source):
         return pixels
 
 
+def _of_bytes(image: "Image.Image", file: Path) -> "Image.Image":
+    """An image with a byte for each number; Pillow would make most of what is larger white.
+
+    Raises:
+        DataError: nothing says how large its numbers may be.
+    """
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise DataError(
+            f"the image holds numbers of 32 bits (mode {image.mode}), and nothing says how large "
+            "they may be",
+            where=str(file),
+            hint="save it with 8 or 16 bits, or give arrays",
+        )
+    return image
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether it is of a system or a tool, such as ._1.png and .ipynb_checkpoints."""
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
+
+
 def read_images(path: Path, wanted: Wanted) -> Images:
     """The images of a folder.
 
@@ -96,12 +131,13 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         DataError: it has none, or not as many classes as the step.
         MissingPackageError: pillow is not installed.
     """
-    folders = sorted(each for each in path.iterdir() if each.is_dir())
+    seen = sorted(each for each in path.iterdir() if not _is_hidden(each, path))
+    folders = [each for each in seen if each.is_dir()]
     found = [
         (file, number)
         for number, folder in enumerate(folders)
         for file in sorted(folder.rglob("*"))
-        if file.suffix.lower() in _ENDINGS
+        if file.suffix.lower() in _ENDINGS and file.is_file() and not _is_hidden(file, path)
     ]
     if not found:
         raise DataError(
@@ -112,9 +148,10 @@ def read_images(path: Path, wanted: Wanted) -> Images:
     require_packages("PIL")
     fed, channels = _image_input(wanted.inputs, path)
     label, classes = _class_label(wanted.labels, path)
+    names = tuple(each.name for each in folders)
     if len(folders) != classes.count:
         raise DataError(
-            f"the folder has {len(folders)} classes; the step has {classes.count}",
+            f"the folder has {len(folders)} classes, {listed(names)}; the step has {classes.count}",
             where=str(path),
             hint=f"{_HINT} of the step, in the order of their names; one may be empty",
         )
@@ -123,7 +160,7 @@ def read_images(path: Path, wanted: Wanted) -> Images:
     scale = "[0, 1]" if np.dtype(fed.spec.dtype).kind == "f" else "[0, 255]"
     note = (
         f"{path}: images are made {size[0]} x {size[1]}, their numbers lie in {scale}; classes are "
-        f"{', '.join(f'{number} {each.name}' for number, each in enumerate(folders))}"
+        f"{listed([f'{number} {name}' for number, name in enumerate(names)])}"
     )
     return Images(
         tuple(file for file, _ in found),
@@ -133,6 +170,7 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         channels,
         len(found),
         str(path),
+        names,
         (note,),
     )
 

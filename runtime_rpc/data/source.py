@@ -16,6 +16,7 @@ from itertools import count
 import numpy as np
 
 from odtc.core.errors import DataError
+from odtc.core.printable import printable
 from odtc.runtime_rpc.data.ahead import ahead
 
 Arrays = dict[str, np.ndarray]
@@ -28,11 +29,13 @@ class Source(ABC):
     Attributes:
         count: how many there are.
         where: they come from, for messages.
+        class_names: of the classes by their numbers; none where the samples do not say them.
         notes: what is to be said of them once.
     """
 
     count: int
     where: str
+    class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -75,6 +78,26 @@ class Source(ABC):
         starts = range(0, self.count, size)
         numbers = (np.arange(start, min(start + size, self.count)) for start in starts)
         return ahead(self.take, numbers) if self.is_slow else map(self.take, numbers)
+
+
+def check_same_classes(trained: Source, other: Source) -> None:
+    """Checks that each class of two sources has the same number in both.
+
+    Raises:
+        DataError: one has another: all that is measured on the other source would be of others.
+    """
+    both = (trained.class_names, other.class_names)
+    if not all(both) or both[0] == both[1]:
+        return
+    number, (mine, its) = next(
+        (n, pair) for n, pair in enumerate(zip(*both, strict=True)) if pair[0] != pair[1]
+    )
+    raise DataError(
+        f"class {number} is {printable(mine)} in {trained.where}, and {printable(its)} here",
+        where=other.where,
+        hint="classes are numbered in the order of their folders' names: give both the same "
+        "folders; one may be empty",
+    )
 
 
 @dataclass

@@ -13,7 +13,7 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.given import held_source, seed_loader, source_of
-from odtc.runtime_rpc.data.source import Source, Stream
+from odtc.runtime_rpc.data.source import Source, Stream, check_same_classes
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback, OnEpoch
 from odtc.runtime_rpc.loop.course import Course
@@ -65,13 +65,16 @@ def fit(trainer: Trained, asked: Asked) -> History:
     feed = feed_of(asked, trainer)
     epochs = None if asked.steps else asked.epochs or 1
     last_step = feed.steps_of(epochs) if epochs else asked.steps
+    validation = validation_of(trainer, asked.validation, asked.metrics, ema=asked.ema)
+    if validation and isinstance(feed, Stream):
+        check_same_classes(feed.source, validation.source)
     course = Course(
         feed,
         asked.steps,
         epochs,
         _schedule(asked, last_step, trainer.manifest.accumulate),
         asked.steps_per_call,
-        validation_of(trainer, asked.validation, asked.metrics, ema=asked.ema),
+        validation,
         asked.validate_every,
     )
     _warn_left(feed, course)

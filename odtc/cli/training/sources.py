@@ -11,18 +11,30 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.data.wanted import Text
 
 
-def read_source(path: Path, manifest: "Manifest", text: "Text") -> "Source":
+def read_source(
+    path: Path, manifest: "Manifest", text: "Text", trained: "Source | None" = None
+) -> "Source":
     """The samples of a file or a folder; see `read_data` for what these may be.
 
+    Args:
+        path: of it.
+        manifest: of the step.
+        text: how text becomes samples.
+        trained: the samples that are trained, where these are others.
+
     Raises:
-        DataError: they cannot be read, or do not fit the step.
+        DataError: they cannot be read, or do not fit the step, or number classes in another way
+            than those that are trained.
         UnsupportedError: they are text, and the step is none of a language model.
         UsageError: they are text, and there is no tokenizer.
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
+    from odtc.runtime_rpc.data.source import check_same_classes
 
     source = read_data(path, manifest, text)
+    if trained:
+        check_same_classes(trained, source)
     for note in source.notes:
         say(f"note: {note}")
     return source

@@ -174,9 +174,9 @@ def run(args: argparse.Namespace) -> int:
     artifact = load(asked.artifact)
     manifest = artifact.manifest
     asked.check_manifest(manifest)
-    held = evaluation_of(asked.eval_data, manifest, asked.text, ema=watching.ema)
-    validation = watching.measured(manifest, asked.text)
     source = read_source(course.data, manifest, asked.text)
+    held = evaluation_of(asked.eval_data, manifest, asked.text, source, ema=watching.ema)
+    validation = watching.measured(manifest, asked.text, source)
     stream = course.stream(source, manifest)
     total = course.total(stream)
     schedule = course.rates(total // manifest.accumulate)

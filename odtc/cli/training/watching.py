@@ -12,6 +12,7 @@ from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.data.source import Source
     from odtc.runtime_rpc.data.wanted import Text
     from odtc.runtime_rpc.loop.callback import Callback
     from odtc.runtime_rpc.loop.keeping import BestCheckpoint
@@ -70,7 +71,9 @@ class Watching:
             if given and not other:
                 raise UsageError(f"--{name} needs {option}", hint=f"pass {option}")
 
-    def measured(self, manifest: "Manifest", text: "Text") -> "Validation | None":
+    def measured(
+        self, manifest: "Manifest", text: "Text", trained: "Source"
+    ) -> "Validation | None":
         """The validation; None where there is none.
 
         Raises:
@@ -84,7 +87,7 @@ class Watching:
 
         if self.validation is None:
             return None
-        source = read_source(self.validation, manifest, text)
+        source = read_source(self.validation, manifest, text, trained)
         metrics = with_usual(metrics_of(self.metric or ()), manifest)
         found = Validation(source, manifest, metrics, self.ema)
         if found.note:

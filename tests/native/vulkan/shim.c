@@ -5,7 +5,9 @@
 //   NO_MEMORY  for buffers of so many bytes or more, in memory that the host does not see
 //   QUEUES     2: of what is one queue, as if there were two
 //   PLAIN      a device with no feature beyond what each has
+//   RECORDED   what is recorded goes to stderr: a "d" for each launch, a "b" for each barrier
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vulkan/vulkan.h>
@@ -92,6 +94,20 @@ static VkResult vk_QueueSubmit(VkQueue queue, uint32_t count, const VkSubmitInfo
   return ((PFN_vkQueueSubmit)real_instance(made, "vkQueueSubmit"))(queue, count, infos, fence);
 }
 
+static void vk_CmdDispatch(VkCommandBuffer commands, uint32_t x, uint32_t y, uint32_t z) {
+  if (number("RECORDED")) fputc('d', stderr);
+  ((PFN_vkCmdDispatch)real_instance(made, "vkCmdDispatch"))(commands, x, y, z);
+}
+
+static void vk_CmdPipelineBarrier(VkCommandBuffer commands, VkPipelineStageFlags before, VkPipelineStageFlags after,
+                                  VkDependencyFlags flags, uint32_t count, const VkMemoryBarrier* all,
+                                  uint32_t buffers, const VkBufferMemoryBarrier* of_buffers, uint32_t images,
+                                  const VkImageMemoryBarrier* of_images) {
+  if (number("RECORDED")) fputc('b', stderr);
+  ((PFN_vkCmdPipelineBarrier)real_instance(made, "vkCmdPipelineBarrier"))(
+      commands, before, after, flags, count, all, buffers, of_buffers, images, of_images);
+}
+
 static PFN_vkVoidFunction vk_GetDeviceProcAddr(VkDevice device, const char* name);
 
 static const struct {
@@ -102,7 +118,7 @@ static const struct {
     ROW(CreateInstance) ROW(GetPhysicalDeviceProperties) ROW(GetPhysicalDeviceMemoryProperties)
     ROW(GetPhysicalDeviceQueueFamilyProperties) ROW(GetBufferMemoryRequirements) ROW(AllocateMemory)
     ROW(QueueSubmit) ROW(GetDeviceProcAddr) ROW(CreateDevice) ROW(GetDeviceQueue)
-    ROW(GetPhysicalDeviceFeatures2)};
+    ROW(GetPhysicalDeviceFeatures2) ROW(CmdDispatch) ROW(CmdPipelineBarrier)};
 
 static PFN_vkVoidFunction own(const char* name) {
   for (size_t n = 0; n < sizeof OWN / sizeof *OWN; ++n)

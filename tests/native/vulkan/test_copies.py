@@ -23,6 +23,18 @@ def test_writes_and_reads(size: int) -> None:
         np.testing.assert_array_equal(part, expected[first:last])
 
 
+def test_buffers_that_come_and_go() -> None:
+    """Small ones are cut from one piece, which is used anew only when all of them are freed."""
+    with Device() as gpu:
+        kept, first = gpu.buffer(np.arange(64, dtype="int32")), gpu.allocate(256)
+        gpu.free(first)
+        for number in range(10):
+            other = gpu.buffer(np.full(64, number, "int32"))
+            np.testing.assert_array_equal(gpu.read(other, 64), np.full(64, number))
+            gpu.free(other)
+        np.testing.assert_array_equal(gpu.read(kept, 64), np.arange(64))
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 1023])
 def test_fills(size: int) -> None:
     """Bytes behind the last whole word, too, and none behind these."""

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from PIL import Image
 from pyarrow import csv, parquet
 from safetensors.numpy import save_file
 
@@ -188,64 +187,6 @@ def test_data_larger_than_what_it_may_take_trains(tmp_path: Path):
     argv = [sys.executable, "-c", LARGE, str(tmp_path / "m.odtc"), str(data)]
     found = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=300)
     assert int(found.stdout.splitlines()[-1]) < 200 * 1024
-
-
-def image_step(folder: Path) -> odtc.Artifact:
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 4, 3, 2), torch.nn.Flatten(), torch.nn.Linear(36, 2)
-    )
-    odtc.from_torch(net, (torch.zeros(4, 3, 8, 8),), folder / "i.onnx")
-    return odtc.compile(folder / "i.onnx", batch=4)
-
-
-def drawn_images(folder: Path, count: int = 9) -> Path:
-    """Red and blue images of several sizes and kinds."""
-    for number in range(count):
-        colour = ("blue", "red")[number % 2]
-        path = folder / colour / f"{number}.{('png', 'jpg', 'gif')[number % 3]}"
-        path.parent.mkdir(exist_ok=True, parents=True)
-        Image.new("RGB", (8 + number % 2 * 4, 8), colour).save(path)
-    return folder
-
-
-def test_folders_of_images_are_classes(tmp_path: Path):
-    artifact = image_step(tmp_path)
-    folder = drawn_images(tmp_path / "images")
-    trainer = artifact.trainer(threads=1)
-    with pytest.warns(UserWarning, match=r"made 8 x 8, .* in \[0, 1\]; classes are 0 blue, 1 red"):
-        history = trainer.fit(folder, lr=0.1, epochs=12, validation=folder, metrics="accuracy")
-    assert history["val_accuracy"][-1] == 1
-    source = read_data(folder, artifact.manifest)
-    x, y = source.take(np.arange(len(source)))
-    assert sorted(y["label"].tolist()) == [0] * 5 + [1] * 4
-    (x,) = x.values()
-    assert x.shape == (9, 3, 8, 8)
-    np.testing.assert_allclose(x[y["label"] == 1].mean(axis=(0, 2, 3)), [1, 0, 0], atol=0.01)
-
-
-BROKEN = {
-    "no images": (lambda f: (f / "cat").mkdir(), "the data is a folder without images in folders"),
-    "another class": (
-        lambda f: drawn_images(f) and drawn_images(f / "green", 1),
-        "the folder has 3 classes; the step has 2",
-    ),
-    "no image": (
-        lambda f: (drawn_images(f) / "red" / "a.png").write_bytes(b"no"),
-        "not a readable image",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_is_wrong_with_images_is_said(tmp_path: Path, name: str):
-    make, message = BROKEN[name]
-    folder = tmp_path / "images"
-    folder.mkdir()
-    make(folder)
-    trainer = image_step(tmp_path).trainer(threads=1)
-    with pytest.raises(DataError, match=message):
-        trainer.fit(folder, lr=0.1)
 
 
 TABLES = {
