@@ -50,8 +50,11 @@ def interrupted_at(number: int, steps: list[int]) -> Iterator[None]:
 
 @pytest.mark.parametrize("work", [a_folder, a_file])
 def test_an_interrupt_between_any_two_steps_leaves_nothing(
-    work: Callable[[Path], None], tmp_path: Path
+    work: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    # What this process has beside, as artifacts of other tests, stays.
+    monkeypatch.setattr(left_behind, "_folders", {})
+    monkeypatch.setattr(left_behind, "_files", set())
     left_behind._machine()
     for number in itertools.count(1):
         steps: list[int] = []
