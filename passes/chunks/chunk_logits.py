@@ -61,8 +61,10 @@ class ChunkLogits(Pass):
         return module
 
     def _rewritten(self, module: tvm.IRModule, name: str) -> tvm.IRModule:
+        # Products of chunks are not cut again.
+        given = {binding.var for binding in bindings_of(module[name])}
         while True:
-            found = Regions(module[name]).closed(self.words)
+            found = Regions(module[name]).closed(self.words, given)
             closed = next((each for each in found if self._saved(each) >= self.least), None)
             if closed is None:
                 return module
@@ -73,7 +75,8 @@ class ChunkLogits(Pass):
     def _sizes(self, rows: int) -> list[int]:
         """Rows of each chunk; alike where a number of chunks divides them, so that kernels are."""
         fewest = min(-(-rows // self.rows), _MOST_CHUNKS)
-        count = next((n for n in range(fewest, fewest * 3 // 2 + 1) if rows % n == 0), fewest)
+        most = min(fewest * 3 // 2, _MOST_CHUNKS)
+        count = next((n for n in range(fewest, most + 1) if rows % n == 0), fewest)
         each = -(-rows // count)
         return [min(each, rows - start) for start in range(0, rows, each)]
 

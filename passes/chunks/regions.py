@@ -4,8 +4,9 @@ The region of a product is all that reads or makes tensors as wide as its result
 between these. It is closed if each of its calls can be cut by rows, and no wide tensor leaves it.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tvm import relax
@@ -31,7 +32,7 @@ class Closed:
         kinds: of what they bind.
         results: what others read of it.
         reached: the results, and all that is computed from them.
-        wide: bytes of the product's result.
+        product: the result of the product that it is the region of.
     """
 
     region: Region
@@ -39,7 +40,12 @@ class Closed:
     kinds: dict[relax.Var, Kind]
     results: list[relax.Var]
     reached: set[relax.Var]
-    wide: int
+    product: relax.Var
+
+    @property
+    def wide(self) -> int:
+        """Bytes of the product's result."""
+        return variable_bytes(self.product)
 
     @property
     def sums(self) -> list[int]:
@@ -59,17 +65,17 @@ class Regions:
             for each in set(relax.analysis.free_vars(binding.value)):
                 self._readers[each].append(binding.var)
 
-    def closed(self, words: int) -> Iterator[Closed]:
-        """The closed regions of products whose results have so many columns, at least."""
+    def closed(self, words: int, among: Collection[relax.Var]) -> Iterator[Closed]:
+        """The closed regions of products, of these, with so many columns at least."""
         for binding in self._bindings:
             shape = shape_of(binding.var)
-            if is_call(binding.value, _PRODUCT) and shape and shape[-1] >= words:
-                found = self._region(binding.var, shape[-1])
+            is_one = is_call(binding.value, _PRODUCT) and binding.var in among
+            if is_one and shape and shape[-1] >= words:
+                found = self._region(binding.var, math.prod(shape[:-1]), shape[-1])
                 if found is not None:
                     yield found
 
-    def _region(self, product: relax.Var, width: int) -> Closed | None:
-        rows = variable_elements(product) // width
+    def _region(self, product: relax.Var, rows: int, width: int) -> Closed | None:
         inside = self._between(self._wide(product, rows, width))
         bindings = [binding for binding in self._bindings if binding.var in inside]
         region = Region(rows, self._values, frozenset(inside))
@@ -81,7 +87,7 @@ class Regions:
         if any(row_size(each, rows) >= width or kinds[each] is Kind.TURNED for each in results):
             return None
         reached = reached_from(self._bindings, results) - (inside - set(results))
-        return Closed(region, bindings, kinds, results, reached, variable_bytes(product))
+        return Closed(region, bindings, kinds, results, reached, product)
 
     def _wide(self, product: relax.Var, rows: int, width: int) -> set[relax.Var]:
         """The variables that calls bind which read, or make, tensors as wide as a product's.
@@ -134,11 +140,3 @@ class Regions:
 
     def _is_result(self, variable: relax.Var, inside: set[relax.Var]) -> bool:
         return variable in self._returned or not inside.issuperset(self._readers[variable])
-
-
-def variable_elements(variable: relax.Var) -> int:
-    """Elements of a tensor."""
-    found = 1
-    for size in shape_of(variable) or ():
-        found *= size
-    return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import onnx
@@ -38,11 +39,11 @@ HEADS = {
 }
 
 
-def head_model(nodes: str, length: int = LENGTH) -> onnx.ModelProto:
-    """From `ids` int64[2, 90] to logits [2, length, 16400]."""
+def head_model(nodes: str, length: int = LENGTH, ids: int = LENGTH) -> onnx.ModelProto:
+    """From `ids` int64[2, ids] to logits [2, length, 16400]."""
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
-        head (int64[{BATCH}, {LENGTH}] ids) => (float[{BATCH}, {length}, {WORDS}] logits)
+        head (int64[{BATCH}, {ids}] ids) => (float[{BATCH}, {length}, {WORDS}] logits)
         {{ {nodes} }}"""
     )
     tensors = {name: weight(*shape) for name, shape in SHAPES.items()}
@@ -267,6 +268,27 @@ def test_a_gradient_that_grows_has_one_tensor(tmp_path: Path) -> None:
     tables = [t for t in artifact.memory.plan.tensors if t.spec.shape == SHAPES["table"]]
     assert len({tensor.offset for tensor in tables}) == 1
     assert "add_rows" in artifact.memory.plan.calls
+
+
+def test_many_tokens_have_as_many_chunks_as_are_allowed(tmp_path: Path) -> None:
+    """A chunk of them still is worth a cut: no chunk is cut again."""
+    onnx.save(head_model(TIED, 3000, 3000), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", loss=odtc.CrossEntropy(axis=2))
+    rows = [t.spec.shape[0] for t in artifact.memory.plan.tensors if t.spec.shape[1:] == (WORDS,)]
+    assert rows
+    assert min(rows) > 300
+
+
+@pytest.mark.parametrize("rows", [1, 64, 65, 180, 1024, 1025, 1027, 2200, 4096, 151_936])
+def test_sizes_of_chunks(rows: int) -> None:
+    sizes = ChunkLogits(product=unused)._sizes(rows)
+    assert sum(sizes) == rows
+    assert 1 <= len(sizes) <= 16
+    assert min(sizes) > 0
+
+
+def unused(*_) -> NoReturn:
+    raise AssertionError
 
 
 def test_few_words_stay_at_once(tmp_path: Path) -> None:
