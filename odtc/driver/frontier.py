@@ -1,7 +1,8 @@
 """`Frontier`: what a step can be made to take in memory, and what that costs in time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 # Name of the plans in which no tensor waits in storage.
 WITHOUT = "without offload"
@@ -78,3 +79,25 @@ class Frontier:
     strategies: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     least: tuple[Least, ...] = ()
     measured_calls: int = 0
+
+
+def frontier_of(data: Mapping[str, Any]) -> Frontier:
+    """A frontier out of what `odtc plan --json` printed; keys of other versions are left out."""
+    known = _known(Frontier, data)
+    strategies = data.get("strategies", {}).items()
+    return Frontier(
+        **known
+        | {
+            "points": tuple(Point(**_known(Point, each)) for each in data["points"]),
+            "strategies": {
+                name: tuple(Point(**_known(Point, each)) for each in points)
+                for name, points in strategies
+            },
+            "least": tuple(Least(**_known(Least, each)) for each in data.get("least", ())),
+        }
+    )
+
+
+def _known(kind: type[Frontier | Point | Least], data: Mapping[str, Any]) -> dict[str, Any]:
+    names = {each.name for each in fields(kind)}
+    return {name: value for name, value in data.items() if name in names}

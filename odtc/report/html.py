@@ -4,31 +4,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-# The colour of an engine, whatever else is on the page.
-_COLOURS = {
-    "odtc": "f0",
-    "onnxruntime-training": "f1",
-    "pytorch": "f2",
-    "torch.compile": "f3",
-    "mnn": "f4",
-    "tvm": "f5",
+from odtc.charts.palette import OTHER, Mark, mark_of
+from odtc.charts.strips import key
+
+# The mark of an engine, whatever else is on the page.
+_MARKS = {
+    "odtc": mark_of(0),
+    "onnxruntime-training": mark_of(1),
+    "pytorch": mark_of(2),
+    "torch.compile": mark_of(3),
+    "mnn": mark_of(4),
+    "tvm": mark_of(11),
 }
-_BUDGET = "f0s"
+_BUDGET = Mark(OTHER, mark_of(0).shape)
 
 
-def colour_of(engine: str) -> str:
-    """The class of an engine's colour; odtc with a budget has a lighter one."""
-    return _COLOURS.get(engine, _BUDGET)
-
-
-def key(kind: str) -> str:
-    """A small square of a colour."""
-    return f'<i class="key {kind}"></i>'
+def mark_of_engine(engine: str) -> Mark:
+    """The mark of an engine; odtc with a budget has odtc's shape in grey."""
+    return _MARKS.get(engine, _BUDGET)
 
 
 def legend(engines: Iterable[str]) -> str:
-    """Returns the legend of the engines' colours, in HTML."""
-    marks = (f"<span>{key(colour_of(name))}{escape(name)}</span>" for name in engines)
+    """Returns the legend of the engines' marks, in HTML."""
+    marks = (f"<span>{key(mark_of_engine(name))}{escape(name)}</span>" for name in engines)
     return f'<div class="legend">{"".join(marks)}</div>'
 
 

@@ -4,10 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from odtc.charts.chart import Axis, Chart
+from odtc.charts.figure import figure
+from odtc.charts.rows import Dot, Points
+from odtc.charts.scales import Linear, scale_of
+from odtc.charts.strips import Strip, bar, chart, samples
+from odtc.cli.pictures.frontier_plot import chart_of as frontier_chart
 from odtc.comparison.results import Result, by_setting
-from odtc.report.charts import Strip, bar, chart, curves, samples
-from odtc.report.html import TableCell, colour_of, legend, number, section, table, text
-from odtc.report.scales import Linear, scale_of
+from odtc.driver.frontier import frontier_of
+from odtc.report.html import TableCell, legend, mark_of_engine, number, section, table, text
 
 _MB, _MS = 1e6, 1e3
 # Operators in a table.
@@ -37,8 +42,8 @@ def _times(results: Sequence[Result]) -> str:
             Strip(
                 each.engine,
                 f"{each.step.text(_MS, 1)}" if each.step else "",
-                samples(milliseconds[each.engine], scale, each.engine),
-                colour_of(each.engine),
+                samples(milliseconds[each.engine], scale, mark_of_engine(each.engine)),
+                mark_of_engine(each.engine),
             )
             for each in group
         ]
@@ -56,8 +61,10 @@ def _memory(results: Sequence[Result]) -> str:
         Strip(
             each.engine,
             f"{(each.net or 0) / _MB:,.1f} MB",
-            bar((each.net or 0) / _MB, scale, colour_of(each.engine), _memory_tip(each)),
-            colour_of(each.engine),
+            bar(
+                (each.net or 0) / _MB, scale, mark_of_engine(each.engine).colour, _memory_tip(each)
+            ),
+            mark_of_engine(each.engine),
             f"batch {setting.batch}, threads {setting.threads}",
         )
         for setting, group in by_setting(known)
@@ -81,26 +88,33 @@ def _throughput(results: Sequence[Result]) -> str:
             if each.setting.threads == threads and each.throughput:
                 line = lines.setdefault(each.engine, [])
                 line.append((each.setting.batch, each.throughput))
-        lines = {name: sorted(line) for name, line in lines.items()}
         if max(map(len, lines.values()), default=0) > 1:
-            title = f"Throughput, threads {threads}"
-            parts.append(curves(title, ("batch", "samples a second"), lines))
+            parts.append(figure(_curves(threads, lines)))
     return "".join(parts)
+
+
+def _curves(threads: int, lines: Mapping[str, Sequence[tuple[float, float]]]) -> Chart:
+    places = [place for line in lines.values() for place in line]
+    return Chart(
+        f"Throughput, threads {threads}",
+        f"Samples a second of {', '.join(lines)}, by the batch.",
+        Axis(Linear(max(x for x, _ in places) * 1.03), "batch"),
+        Axis(Linear(max(y for _, y in places) * 1.08), "samples a second"),
+        [
+            Points(
+                name,
+                mark_of_engine(name),
+                [Dot((x, y), f"batch {x:g}: {y:,.4g} samples a second") for x, y in sorted(line)],
+            )
+            for name, line in lines.items()
+        ],
+    )
 
 
 def frontier(name: str, data: Mapping[str, Any]) -> str:
     """Returns the section on the time that each budget costs, by the plan."""
-    points = [
-        ((each["arena_bytes"] + each["accumulator_bytes"]) / _MB, each["time"])
-        for each in data["points"]
-    ]
+    body = figure(frontier_chart(frontier_of(data), f"Memory and time of {name}"))
     beside = (data["parameter_bytes"] + data["optimizer_bytes"]) / _MB
-    body = curves(
-        "Memory and time",
-        ("MB of budget", "time over that of the step as it is, by the model of the target"),
-        {"odtc": sorted(points)},
-        from_one=True,
-    )
     body += f'<p class="quiet">Beside a budget: {beside:,.1f} MB of parameters and state.</p>'
     return section(f"frontier-{escape(name)}", f"Budgets of {name}", body)
 
@@ -113,8 +127,7 @@ def profile(name: str, data: Mapping[str, Any]) -> str:
     parts = {kind: each["seconds"] * _MS for kind, each in data["phases"].items()}
     scale = Linear(max(parts.values()) * 1.06)
     strips = [
-        Strip(kind, f"{value:.2f} ms", bar(value, scale, kind), kind)
-        for kind, value in parts.items()
+        Strip(kind, f"{value:.2f} ms", bar(value, scale, kind)) for kind, value in parts.items()
     ]
     total = sum(each["seconds"] for each in data["operators"]) or 1.0
     slowest = sorted(data["operators"], key=lambda each: -each["seconds"])[:_SHOWN]

@@ -4,6 +4,8 @@ import json
 from html import escape
 from importlib.resources import files
 
+from odtc.charts import chart as charts
+from odtc.charts import figure as figures
 from odtc.report import model_sections, sections
 from odtc.report.read import Material
 from odtc.report.roofline import rooflines
@@ -76,7 +78,7 @@ def page(material: Material, title: str) -> str:
         parts["how"] = ("How it was measured", model_sections.machines(heads))
     return _PAGE.format(
         title=escape(title),
-        style=_resource("style.css"),
+        style="\n".join((_resource("style.css"), charts.STYLE, figures.STYLE)),
         script=_resource("script.js"),
         subtitle=escape(_subtitle(material)),
         doubts=sections.doubts(results),

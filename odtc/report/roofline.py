@@ -7,10 +7,12 @@ nodes moves less, and may lie above the slope.
 
 from collections.abc import Sequence
 
+from odtc.charts.chart import Axis, Chart
+from odtc.charts.figure import figure
+from odtc.charts.rows import Dot, Line, Points
+from odtc.charts.scales import Log
 from odtc.comparison.results import Result
-from odtc.report.charts import dot, path, plane
-from odtc.report.html import colour_of, legend, section
-from odtc.report.scales import Log
+from odtc.report.html import mark_of_engine, section
 
 _GIGA = 1e9
 _INTRO = (
@@ -28,35 +30,44 @@ def rooflines(results: Sequence[Result]) -> str:
         return ""
     threads = dict.fromkeys(each.setting.threads for each in known)
     pictures = (_picture([it for it in known if it.setting.threads == n], n) for n in threads)
-    engines = legend(dict.fromkeys(each.engine for each in known))
-    return section("roofline", "Roofline", _INTRO + "".join(pictures) + engines)
+    return section("roofline", "Roofline", _INTRO + "".join(map(figure, pictures)))
 
 
-def _picture(results: Sequence[Result], threads: int) -> str:
+def _picture(results: Sequence[Result], threads: int) -> Chart:
     fma = max(each.rows[0].fma for each in results)
     copy = max(each.rows[0].copy for each in results)
     ridge = fma / copy
-    points = [(_intensity(each), each.rate or 0.0, each) for each in results]
-    intensities = [*(x for x, _, _ in points), ridge]
+    intensities = [*map(_intensity, results), ridge]
     across = Log(min(intensities) / 3, max(intensities) * 3)
-    low = min(*(y for _, y, _ in points), across.low * copy)
-    high = max(*(y for _, y, _ in points), fma)
-    up = Log(low / _GIGA / 1.5, high / _GIGA * 1.6)
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return across.at(x), 100 - up.at(y / _GIGA)
-
-    roof = path([place(x, min(fma, x * copy)) for x in (across.low, ridge, across.high)], "roof")
-    dots = "".join(
-        dot(
-            place(x, y),
-            colour_of(each.engine),
-            f"{each.setting.text()}, {each.engine}: {y / _GIGA:.3g} GFLOP/s, {x:.3g} per byte",
-        )
-        for x, y, each in points
+    low = min(*(each.rate or 0.0 for each in results), across.low * copy)
+    high = max(*(each.rate or 0.0 for each in results), fma)
+    roof = [(x, min(fma, x * copy) / _GIGA) for x in (across.low, ridge, across.high)]
+    ceiling = f"at most {fma / _GIGA:.0f} GFLOP/s; {copy / _GIGA:.1f} GB/s"
+    engines = dict.fromkeys(each.engine for each in results)
+    return Chart(
+        f"Threads {threads}",
+        f"The rate of each engine's step by the operations of a byte; {ceiling}.",
+        Axis(across, "operations per byte"),
+        Axis(Log(low / _GIGA / 1.5, high / _GIGA * 1.6), "GFLOP/s"),
+        [
+            Line("the machine's roof", "roof", roof, ceiling),
+            *(
+                Points(
+                    name,
+                    mark_of_engine(name),
+                    [_dot(each) for each in results if each.engine == name],
+                    joined=False,
+                )
+                for name in engines
+            ),
+        ],
     )
-    units = ("operations per byte", f"GFLOP/s, at most {fma / _GIGA:.0f}; {copy / _GIGA:.1f} GB/s")
-    return plane(f"Threads {threads}", units, (across, up), roof + dots)
+
+
+def _dot(result: Result) -> Dot:
+    x, y = _intensity(result), (result.rate or 0.0) / _GIGA
+    said = f"{result.setting.text()}, {result.engine}: {y:.3g} GFLOP/s, {x:.3g} per byte"
+    return Dot((x, y), said)
 
 
 def _intensity(result: Result) -> float:

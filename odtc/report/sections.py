@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from odtc.charts.scales import Scale, around_one
+from odtc.charts.strips import Strip, chart, key, point
 from odtc.comparison.measures.values import Values, losses_text, values_of_what
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import STEADY, Result, by_setting, disturbed, geometric_mean
-from odtc.report.charts import Strip, chart, point
-from odtc.report.html import TableCell, colour_of, legend, number, section, table, text
-from odtc.report.scales import around_one
+from odtc.report.html import TableCell, legend, mark_of_engine, number, section, table, text
 
 _MB, _MS = 1e6, 1e3
 
@@ -92,7 +92,7 @@ def _tile(peer: str, results: Sequence[Result]) -> str:
         else ""
     )
     return (
-        f'<div class="tile"><span><i class="key {colour_of(peer)}"></i>{escape(peer)} takes</span>'
+        f'<div class="tile"><span>{key(mark_of_engine(peer))}{escape(peer)} takes</span>'
         f"<b>{geometric_mean(times):.2f} ×</b><small>odtc's time a step: geometric mean of "
         f"{len(times)} settings ({min(times):.2f} to {max(times):.2f})</small>{memory}"
         f"<small>odtc is faster in {wins} of {len(times)}</small></div>"
@@ -122,7 +122,7 @@ def _ratios(title: str, results: Sequence[Result], ratio: Callable[[Result], _Ra
     scale = around_one([value for found in known.values() for value in found])
     strips = []
     for setting, group in by_setting(peers):
-        marks = "".join(point(known[id(each)], scale, each.engine) for each in group)
+        marks = "".join(_dot(each.engine, known[id(each)], scale) for each in group)
         best = min(known[id(each)][1] for each in group)
         strips.append(Strip(setting.text(), f"{best:.2f} ×", marks))
     return chart(
@@ -132,6 +132,10 @@ def _ratios(title: str, results: Sequence[Result], ratio: Callable[[Result], _Ra
         strips,
         one=True,
     ) + legend(dict.fromkeys(each.engine for each in peers))
+
+
+def _dot(engine: str, ratio: _Ratio, scale: Scale) -> str:
+    return point(ratio, scale, mark_of_engine(engine), f"{engine}: {ratio[1]:.2f}")
 
 
 def everything(results: Sequence[Result]) -> str:

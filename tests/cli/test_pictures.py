@@ -1,56 +1,74 @@
-"""Pictures of plans: what a legend explains is what is drawn, and all of it can be seen."""
+"""Pictures of plans: what a legend says of a mark holds for all points that have it."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
 from itertools import product
-from pathlib import Path
-from xml.etree import ElementTree
 
-from odtc.cli.pictures import frontier_plot
-from odtc.cli.pictures.svg import TOP, WIDTH
-from odtc.driver.planning import Frontier, Point
+import pytest
 
-_MARK = re.compile(r'<(circle|polygon) class="point" fill="(#\w+)"[^>]*?(?:points="([^"]*)")?>')
-_ENTRY = re.compile(r'<text class="" x="([\d.]+)" y="([\d.]+)" text-anchor="start">([^<]+)')
+from odtc.charts.chart import Chart
+from odtc.charts.file import page, svg
+from odtc.cli.pictures.frontier_plot import chart_of
+from odtc.driver.frontier import Frontier, Least, Point
+from tests.charts.reading import bare, legend_of, points_of
 
-
-def _form(match: re.Match[str]) -> tuple[str, tuple[tuple[float, float], ...]]:
-    """The colour of a mark, and its corners from the first."""
-    corners = [tuple(map(float, each.split(","))) for each in (match[3] or "").split()]
-    moved = ((round(x - corners[0][0], 1), round(y - corners[0][1], 1)) for x, y in corners)
-    return match[2], tuple(moved)
+KNOWN = ("segments", "revolve", "minimum cut", "greedy")
 
 
-def _drawn(tmp_path: Path, frontier: Frontier) -> str:
-    frontier_plot.draw(frontier, "a step", tmp_path / "plot.svg")
-    text = (tmp_path / "plot.svg").read_text()
-    ElementTree.fromstring(text)
-    return text
-
-
-def _points(ways: Iterable[tuple[int, bool, bool]]) -> tuple[Point, ...]:
-    return tuple(
-        Point(1000 - n, 1 + n / 10, 9, 0, micro_batches=parts, half=half, direct=direct)
-        for n, (parts, half, direct) in enumerate(ways)
+def drawn(kinds: int) -> tuple[Frontier, Chart]:
+    """A frontier of so many kinds of points, two of each, with all else that one can have."""
+    ways = list(product((1, 2, 4, 8, 16, 32, 64), (False, True), (False, True)))[:kinds]
+    points = tuple(
+        Point(10_000 - 100 * n, 1 + n / 10, 9, n % 9, micro_batches=parts, half=half, direct=direct)
+        for n, (parts, half, direct) in enumerate(way for way in ways for _ in range(2))
     )
+    known = {name: (Point(9000 + n, 1.05, 77 + n, 0),) for n, name in enumerate(KNOWN)}
+    least = (Least(8000, 1.1), Least(4000, 1.3))
+    found = Frontier(points, 300, 5, 5, strategies=known, least=least)
+    return found, chart_of(found, "a step")
 
 
-def test_no_two_kinds_of_points_have_one_mark(tmp_path: Path):
-    ways = list(product((1, 2, 4, 8, 16, 32, 64), (False, True), (False, True)))
-    text = _drawn(tmp_path, Frontier(_points(ways), 300, 5, 5))
-    counts = Counter(_form(match) for match in _MARK.finditer(text))
-    # One in the legend, and one in the plot.
-    assert len(counts) == len(ways)
-    assert {*counts.values()} == {2}
+def said_of(tip: str) -> str:
+    """The entry of the legend that a point's own text asks for."""
+    known = re.search(r"of (\d+) calls", tip)
+    assert known
+    if int(known[1]) >= 77:
+        return KNOWN[int(known[1]) - 77]
+    parts = re.search(r"\d+ micro-batches", tip)
+    half = ["float16"] * ("as float16" in tip)
+    return ", ".join([parts[0] if parts else "one batch", *half, *["direct"] * ("direct" in tip)])
 
 
-def test_every_entry_of_a_legend_can_be_seen(tmp_path: Path):
-    points = _points((2 ** (n // 2), bool(n % 2), True) for n in range(9))
-    known = {name: points[:1] for name in ("segments", "revolve", "minimum cut", "greedy")}
-    text = _drawn(tmp_path, Frontier(points, 300, 5, 5, strategies=known))
-    found = _ENTRY.findall(text)
-    assert len(found) == 9 + len(known) + 1
-    for x, y, label in found:
-        assert float(x) + 7 * len(label) < WIDTH, label
-        assert float(y) < TOP, label
+@pytest.mark.parametrize("write", [svg, page])
+@pytest.mark.parametrize("kinds", [1, 9, 26])
+def test_a_legend_says_of_each_point_what_it_is(write: Callable[[Chart], str], kinds: int) -> None:
+    frontier, chart = drawn(kinds)
+    root = bare(write(chart))
+    legend = legend_of(root)
+    named = {mark: label for label, mark in legend}
+    assert len(named) == len(legend) == kinds + len(KNOWN)
+    points = points_of(root)
+    assert len(points) == len(frontier.points) + len(KNOWN)
+    for point in points:
+        assert named[point.mark] == said_of(point.tip), point
+
+
+@pytest.mark.parametrize("write", [svg, page])
+def test_a_point_lies_where_its_text_says(write: Callable[[Chart], str]) -> None:
+    _, chart = drawn(9)
+    for point in points_of(bare(write(chart))):
+        told = re.match(r"([\d,]+) bytes, ([\d.]+) of the time", point.tip)
+        assert told
+        kibibytes = int(told[1].replace(",", "")) / 1024
+        assert point.x == pytest.approx(chart.across.scale.at(kibibytes), abs=0.01)
+        assert point.y == pytest.approx(100 - chart.up.scale.at(float(told[2])), abs=0.1)
+
+
+def test_a_page_has_its_data_as_a_table() -> None:
+    frontier, chart = drawn(9)
+    cells = [list(row) for row in bare(page(chart)).iter("tr")]
+    rows = [("".join(kind.itertext()), "".join(said.itertext())) for kind, said in cells[1:]]
+    points = [row for row in rows if "of the time" in row[1]]
+    assert len(points) == len(frontier.points) + len(KNOWN)
+    assert all(kind == said_of(said) for kind, said in points)
+    assert ("no budget is below this", "300 bytes") in rows

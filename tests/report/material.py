@@ -92,7 +92,7 @@ def write_rows(path: Path, found: list[ComparisonRow] | None = None) -> Path:
 def write_frontier(path: Path) -> Path:
     """Writes a file as `odtc plan --json` prints it."""
     points = [
-        {"arena_bytes": 10**8 - 10**7 * n, "accumulator_bytes": 0, "time": 1 + 0.01 * n * n}
+        {"arena_bytes": 10**8 - 10**7 * n, "time": 1 + 0.01 * n * n, "calls": 9, "repeated": n}
         for n in range(6)
     ]
     beside = {"lower_bound_bytes": 10**7, "parameter_bytes": 10**6, "optimizer_bytes": 0}

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from odtc.artifact import load
+from odtc.charts.scales import Linear, Log, around_one, scale_of
 from odtc.cli.main import main
 from odtc.comparison.outcome import Outcome
 from odtc.core.errors import ExitCode
 from odtc.report.page import page
 from odtc.report.read import read
-from odtc.report.scales import Linear, Log, around_one, scale_of
 from tests.browser import DARK, shown
 from tests.cli.measuring.test_profile_command import drawn
 from tests.cli.training.digits import make_digits
@@ -31,15 +31,15 @@ FRAME = """<html><head><link rel="icon" href="data:,">
 </body></html>"""
 PROBE = """<script>
 addEventListener("load", () => {
-  const flat = [...document.querySelectorAll("figure svg")].filter((each) => {
+  const flat = [...document.querySelectorAll("figure svg:not(svg svg)")].filter((each) => {
     const box = each.getBoundingClientRect();
     return !(box.width > 0 && box.height > 0);
   });
-  const tensors = [...document.querySelectorAll(".sky rect")].filter((each) => {
+  const tensors = [...document.querySelectorAll("rect.area")].filter((each) => {
     const box = each.getBoundingClientRect();
     return box.width >= 1 && box.height >= 1;
   });
-  const shapes = document.querySelectorAll("figure circle, figure rect:not(.sky rect)");
+  const shapes = document.querySelectorAll("figure .point, figure .strips rect");
   const marks = [...shapes].filter((each) => {
     const box = each.getBoundingClientRect();
     return !(box.width >= 1 && box.height >= 1);
@@ -161,15 +161,16 @@ def test_each_model_has_its_samples(text: str) -> None:
 def test_the_memory_of_an_artifact_is_drawn(files: list[Path], text: str) -> None:
     plan = load(files[-1]).memory.plan
     part = text.split('id="skyline-d"')[1].split("</section>", maxsplit=1)[0]
-    assert part.count("<rect ") == len(plan.tensors)
+    assert part.count('%" stroke-width=') == len(plan.tensors)
     assert f"An arena of {plan.arena_bytes / 1e6:,.1f} MB" in part
 
 
 def test_every_timed_step_is_below_the_roof(text: str) -> None:
     part = text.split('id="roofline"')[1].split("</section>", maxsplit=1)[0]
     # Of 36 rows of a round, 10 were not timed.
-    assert part.count("<circle ") == 26
-    assert part.count('class="roof"') == 1
+    plot = part.partition('<div class="legend">')[0]
+    assert plot.count('class="point ') == 26
+    assert plot.count('class="roof"') == 1
     assert "lenet &lt;b&gt;, batch 4, threads 1, odtc: " in part
 
 
@@ -197,10 +198,10 @@ def test_emulated_operators_have_no_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("width", "options", "colours"),
     [
-        (1280, (), ("#ffffff", "#1f6feb", "#d9730d", "#b5179e")),
-        (1280, (DARK,), ("#161b22", "#58a6ff", "#f0954f", "#f27fd8")),
-        (390, (), ("#ffffff", "#1f6feb", "#d9730d", "#b5179e")),
-        (390, (DARK,), ("#161b22", "#58a6ff", "#f0954f", "#f27fd8")),
+        (1280, (), ("#ffffff", "#0072b2", "#d55e00", "#009e73")),
+        (1280, (DARK,), ("#161b22", "#4a9fdd", "#f07c35", "#1fbf8f")),
+        (390, (), ("#ffffff", "#0072b2", "#d55e00", "#009e73")),
+        (390, (DARK,), ("#161b22", "#4a9fdd", "#f07c35", "#1fbf8f")),
     ],
     ids=["desk", "desk-dark", "phone", "phone-dark"],
 )

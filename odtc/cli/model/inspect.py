@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 def picture(text: str) -> Path:
     """Reads the path of a picture, for argparse."""
-    from odtc.cli.pictures.svg import SUFFIXES
+    from odtc.charts.file import SUFFIXES
 
     if Path(text).suffix not in SUFFIXES:
         raise argparse.ArgumentTypeError(f"{text!r} ends in neither {' nor '.join(SUFFIXES)}")

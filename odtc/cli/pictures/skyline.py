@@ -5,41 +5,23 @@ covers the calls that it is alive in, and the bytes that it has.
 """
 
 import os
-from collections.abc import Iterator
-from html import escape
 
+from odtc.charts.chart import Axis, Chart
+from odtc.charts.file import write_chart
+from odtc.charts.palette import OTHER, Mark, colour_class, mark_of
+from odtc.charts.rows import Area, Areas, Dot, Line, Points, Row
+from odtc.charts.scales import Linear, unit_of
 from odtc.cli.console import readable_bytes
-from odtc.cli.pictures.legend import Entry, legend, line_of, patch_of
-from odtc.cli.pictures.svg import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    horizontal_label,
-    line_between,
-    opening,
-    step_of,
-    text_at,
-    unit_of,
-    vertical_label,
-    write_picture,
-)
 from odtc.core.artifact.memory_plan import Kind, MemoryPlan, PlannedTensor
 
-_COLOURS = {
-    Kind.SAVED: "#2f6db3",
-    Kind.ACTIVATION: "#9ccbee",
-    Kind.GRADIENT: "#e8833a",
-    Kind.PARAMETER_GRADIENT: "#f6c445",
-    Kind.WORKSPACE: "#4ea65a",
-    Kind.OTHER: "#a3a3a8",
+COLOURS = {
+    Kind.SAVED: colour_class(0),
+    Kind.ACTIVATION: colour_class(5),
+    Kind.GRADIENT: colour_class(1),
+    Kind.PARAMETER_GRADIENT: colour_class(4),
+    Kind.WORKSPACE: colour_class(2),
+    Kind.OTHER: OTHER,
 }
-# An end of a line, and what stands for it in an attribute.
-_LINE, _LINE_IN_XML = "\n", "&#10;"
-# About how many marks an axis has.
-_MARKS_X, _MARKS_Y = 12, 8
 
 
 def draw(plan: MemoryPlan, title: str, path: str | os.PathLike[str]) -> None:
@@ -53,132 +35,73 @@ def draw(plan: MemoryPlan, title: str, path: str | os.PathLike[str]) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
-    write_picture(lambda titles: _Picture(plan, title, with_titles=titles).lines(), title, path)
+    write_chart(chart_of(plan, title), path)
 
 
-class _Picture:
-    """A plan on a plane.
+def chart_of(plan: MemoryPlan, title: str) -> Chart:
+    """The chart of a plan."""
+    unit, name = unit_of(max(1, plan.arena_bytes))
+    most = max(1, plan.arena_bytes) / unit * 1.04
+    tensors: list[Row] = [
+        Areas(kind.value, colour, [_area(each, plan, unit) for each in plan.of_kind(kind)])
+        for kind, colour in COLOURS.items()
+        if plan.of_kind(kind)
+    ]
+    return Chart(
+        title,
+        _summary(plan),
+        Axis(Linear(max(1, len(plan.calls))), "calls of kernels, in the order of the step"),
+        Axis(Linear(most), f"place in the arena ({name})"),
+        [*tensors, *_lines(plan, unit, most)],
+    )
 
-    Args:
-        plan: what to draw.
-        title: of the picture.
-        with_titles: whether a viewer of the SVG shows a tensor's text; a page does it by itself.
-    """
 
-    def __init__(self, plan: MemoryPlan, title: str, *, with_titles: bool) -> None:
-        self._plan = plan
-        self._title = title
-        self._with_titles = with_titles
-        self._calls = max(1, len(plan.calls))
-        self._top = max(1, plan.arena_bytes) * 1.04
-
-    def lines(self) -> Iterator[str]:
-        """The SVG, line by line."""
-        yield from opening(self._title, self._summary())
-        yield from self._legend()
-        yield from self._passes()
-        yield from self._axes()
-        yield from map(self._rectangle, self._plan.tensors)
-        if 0 < self._plan.backward < self._calls:
-            x = self._x(self._plan.backward)
-            yield line_between(x, TOP - 18, x, HEIGHT - BOTTOM, "pass")
-        yield from self._lines_of_bytes()
-        yield "</svg>"
-
-    def _x(self, call: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * call / self._calls
-
-    def _y(self, count: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * count / self._top
-
-    def _summary(self) -> str:
-        plan = self._plan
-        gap = plan.arena_bytes - plan.lower_bound_bytes
-        bound = "as low as can be" if not gap else f"{readable_bytes(gap)} above its lower bound"
-        return (
-            f"arena {readable_bytes(plan.arena_bytes)}, {bound}; most bytes alive at one time "
-            f"{readable_bytes(plan.peak_bytes)}, in call {plan.peak_call:,}; "
-            f"{len(plan.tensors):,} tensors, {len(plan.calls):,} calls"
+def _lines(plan: MemoryPlan, unit: int, most: float) -> list[Row]:
+    """Where the backward pass begins, the bound, the bytes alive in each call, and their peak."""
+    bound, calls = plan.lower_bound_bytes / unit, max(1, len(plan.calls))
+    found: list[Row] = []
+    if 0 < plan.backward < calls:
+        begin = [(plan.backward, 0.0), (plan.backward, most)]
+        found.append(Line("backward and update begin", "turn", begin, f"at call {plan.backward:,}"))
+    said = f"{plan.lower_bound_bytes:,} bytes"
+    found.append(Line("lower bound", "bound", [(0, bound), (calls, bound)], said))
+    if plan.live_bytes:
+        alive = [(n + i, count / unit) for n, count in enumerate(plan.live_bytes) for i in (0, 1)]
+        peak = Dot(
+            (plan.peak_call + 0.5, plan.peak_bytes / unit),
+            f"{plan.peak_bytes:,} bytes in call {plan.peak_call:,}",
         )
+        found.append(Line("bytes alive", "live", alive))
+        found.append(Points("their peak", Mark("peak", mark_of(0).shape), [peak], joined=False))
+    return found
 
-    def _legend(self) -> Iterator[str]:
-        """The colours of tensors, and the lines."""
-        tensors = [
-            Entry(kind.value, patch_of(colour))
-            for kind, colour in _COLOURS.items()
-            if self._plan.of_kind(kind)
-        ]
-        lines = [Entry("bytes alive", line_of("live")), Entry("lower bound", line_of("bound"))]
-        yield from legend([*tensors, *lines])
 
-    def _passes(self) -> Iterator[str]:
-        """Where the backward pass begins."""
-        begin, top, bottom = self._plan.backward, TOP - 18, HEIGHT - BOTTOM
-        width = self._x(self._calls) - self._x(begin)
-        yield (
-            f'<rect x="{self._x(begin):.2f}" y="{top}" width="{width:.2f}" '
-            f'height="{bottom - top}" fill="#faf5ef"/>'
+def _summary(plan: MemoryPlan) -> str:
+    gap = plan.arena_bytes - plan.lower_bound_bytes
+    bound = "as low as can be" if not gap else f"{readable_bytes(gap)} above its lower bound"
+    return (
+        f"arena {readable_bytes(plan.arena_bytes)}, {bound}; most bytes alive at one time "
+        f"{readable_bytes(plan.peak_bytes)}, in call {plan.peak_call:,}; "
+        f"{len(plan.tensors):,} tensors, {len(plan.calls):,} calls"
+    )
+
+
+def _area(tensor: PlannedTensor, plan: MemoryPlan, unit: int) -> Area:
+    low = (tensor.first, tensor.offset / unit)
+    high = (tensor.last + 1, (tensor.offset + tensor.nbytes) / unit)
+    return Area(low, high, _tip(tensor, plan))
+
+
+def _tip(tensor: PlannedTensor, plan: MemoryPlan) -> str:
+    calls = plan.calls
+    shape = ", ".join(map(str, tensor.spec.shape))
+    return "\n".join(
+        (
+            tensor.tensor,
+            f"from {tensor.origin}",
+            f"{tensor.kind}: {tensor.spec.dtype}[{shape}], {tensor.nbytes:,} bytes "
+            f"at {tensor.offset:,}",
+            f"written by call {tensor.first:,} ({calls[tensor.first]}), "
+            f"last needed by call {tensor.last:,} ({calls[tensor.last]})",
         )
-        if begin:
-            yield text_at(self._x(0) + 6, TOP - 4, "forward →", "quiet")
-        if begin < self._calls:
-            yield text_at(self._x(begin) + 6, TOP - 4, "backward and update →", "quiet")
-
-    def _axes(self) -> Iterator[str]:
-        left, right, bottom = self._x(0), self._x(self._calls), self._y(0)
-        unit, name = unit_of(self._plan.arena_bytes)
-        step = step_of(self._top / unit, _MARKS_Y)
-        for number in range(int(self._top / unit / step) + 1):
-            y = self._y(number * step * unit)
-            yield line_between(left, y, right, y, "axis" if not number else "grid")
-            yield text_at(left - 8, y + 4, f"{number * step:,g}", "quiet", "end")
-        step = max(1, step_of(self._calls, _MARKS_X))
-        for number in range(int((self._calls - 1) / step) + 1):
-            x = self._x(number * step + 0.5)
-            yield line_between(x, bottom, x, bottom + 5, "axis")
-            yield text_at(x, bottom + 20, f"{number * step:,g}", "quiet", "middle")
-        yield horizontal_label("calls of kernels, in the order of the step")
-        yield vertical_label(f"place in the arena ({name})")
-
-    def _rectangle(self, tensor: PlannedTensor) -> str:
-        x, top = self._x(tensor.first), self._y(tensor.offset + tensor.nbytes)
-        width, height = self._x(tensor.last + 1) - x, self._y(tensor.offset) - top
-        # Edges are no wider than a part of what they are around.
-        edge = min(1.0, width / 6, height / 6)
-        place = f'x="{x:.2f}" y="{top:.2f}" width="{width:.2f}" height="{height:.2f}"'
-        colour = f'fill="{_COLOURS[tensor.kind]}" stroke-width="{edge:.2f}"'
-        shape = f'<rect class="tensor" {place} {colour}'
-        tip = escape(self._tip(tensor))
-        if self._with_titles:
-            return f"{shape}><title>{tip}</title></rect>"
-        return f'{shape} data-tip="{tip.replace(_LINE, _LINE_IN_XML)}"/>'
-
-    def _tip(self, tensor: PlannedTensor) -> str:
-        calls = self._plan.calls
-        shape = ", ".join(map(str, tensor.spec.shape))
-        return "\n".join(
-            (
-                tensor.tensor,
-                f"from {tensor.origin}",
-                f"{tensor.kind}: {tensor.spec.dtype}[{shape}], {tensor.nbytes:,} bytes "
-                f"at {tensor.offset:,}",
-                f"written by call {tensor.first:,} ({calls[tensor.first]}), "
-                f"last needed by call {tensor.last:,} ({calls[tensor.last]})",
-            )
-        )
-
-    def _lines_of_bytes(self) -> Iterator[str]:
-        """The bytes that are alive during each call, their peak, and the bound."""
-        plan = self._plan
-        points = [
-            f"{self._x(call + end):.2f},{self._y(count):.2f}"
-            for call, count in enumerate(plan.live_bytes)
-            for end in (0, 1)
-        ]
-        y = self._y(plan.lower_bound_bytes)
-        yield line_between(self._x(0), y, self._x(self._calls), y, "bound")
-        if points:
-            for name in ("halo", "live"):
-                yield f'<polyline class="{name}" points="{" ".join(points)}"/>'
-            x, y = self._x(plan.peak_call + 0.5), self._y(plan.peak_bytes)
-            yield f'<circle class="peak" cx="{x:.2f}" cy="{y:.2f}" r="4.5"/>'
+    )

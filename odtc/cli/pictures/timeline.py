@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from odtc.charts.scales import unit_of
 from odtc.cli.console import readable_bytes
-from odtc.cli.pictures.svg import line_between, step_of, text_at, unit_of
+from odtc.cli.pictures.svg import line_between, step_of, text_at
 from odtc.cli.pictures.timeline_page import page
 from odtc.core.disk.files import atomic_write
 
@@ -85,7 +86,8 @@ class _Picture:
         inside = WIDTH - LEFT - RIGHT
         yield (
             f'<svg xmlns="http://www.w3.org/2000/svg" id="timeline" role="img" '
-            f'viewBox="0 0 {WIDTH} {height}" data-ms="{1e3 * self._length:.6f}" '
+            f'aria-label="operators over time" viewBox="0 0 {WIDTH} {height}" '
+            f'data-ms="{1e3 * self._length:.6f}" '
             f'data-left="{LEFT}" data-width="{inside}" data-bottom="{self._bottom}">'
         )
         clip = f'<rect x="{LEFT}" y="0" width="{inside}" height="{height}"/>'

@@ -25,22 +25,24 @@ _PAGE = """<!DOCTYPE html>
 <style>
 :root {{ color-scheme: light dark; --page: #ffffff; --text: #1f2328; --quiet: #636c76;
   --grid: #e3e6ea; --axis: #8c959f; --tip: #24292f; --tip-text: #ffffff;
-  --forward: #2f6db3; --backward: #e8833a; --update: #4ea65a; --step: #aab4c0;
-  --upload: #8250df; --download: #c2185b;
-  --c0: #2f6db3; --c1: #e8833a; --c2: #4ea65a; --c3: #8250df;
-  --c4: #c2185b; --c5: #0a8a8a; --c6: #9a6700; --c7: #57606a; }}
+  --forward: #0072b2; --backward: #d55e00; --update: #009e73; --step: #aab4c0;
+  --upload: #cc79a7; --download: #b3005e;
+  --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7;
+  --c4: #b3005e; --c5: #56b4e9; --c6: #e69f00; --c7: #57606a; }}
 @media (prefers-color-scheme: dark) {{ :root {{ --page: #0d1117; --text: #e6edf3;
   --quiet: #8d96a0; --grid: #21262d; --axis: #6e7681; --tip: #e6edf3; --tip-text: #0d1117;
-  --forward: #58a6ff; --backward: #f0954f; --update: #56d364; --step: #484f58;
-  --upload: #bc8cff; --download: #f778ba;
-  --c0: #58a6ff; --c1: #f0954f; --c2: #56d364; --c3: #bc8cff;
-  --c4: #f778ba; --c5: #39c5cf; --c6: #e3b341; --c7: #8d96a0; }} }}
+  --forward: #4a9fdd; --backward: #f07c35; --update: #1fbf8f; --step: #484f58;
+  --upload: #e39cc4; --download: #ff79b8;
+  --c0: #4a9fdd; --c1: #f07c35; --c2: #1fbf8f; --c3: #e39cc4;
+  --c4: #ff79b8; --c5: #9ad6fa; --c6: #f2b632; --c7: #8d96a0; }} }}
 body {{ margin: 1.2em auto; max-width: 1320px; padding: 0 1em; background: var(--page);
   color: var(--text); font: 14px/1.45 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }}
 h1 {{ font-size: 1.35em; margin: 0 0 0.2em; }}
 .stamp {{ color: var(--download); font-weight: 600; }}
 .quiet {{ color: var(--quiet); }}
-svg {{ display: block; width: 100%; height: auto; cursor: grab; user-select: none; }}
+.wide {{ overflow-x: auto; max-width: 100%; }}
+svg {{ display: block; width: 100%; min-width: 1000px; height: auto;
+  cursor: grab; user-select: none; }}
 svg text {{ font: 12px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: var(--text); }}
 svg .quiet {{ fill: var(--quiet); }}
 svg .head {{ font-weight: 600; }}
@@ -53,8 +55,8 @@ svg .head {{ font-weight: 600; }}
 {colours}
 rect[data-tip]:hover {{ opacity: 0.6; }}
 table {{ border-collapse: collapse; margin: 1em 2em 1em 0; }}
-td, th {{ padding: 0.15em 0.9em 0.15em 0; text-align: left; border-bottom: 1px solid var(--grid);
-  overflow-wrap: anywhere; }}
+td, th {{ padding: 0.15em 0.9em 0.15em 0; text-align: left; border-bottom: 1px solid var(--grid); }}
+td:first-child, td:last-child {{ min-width: 8em; max-width: 30em; overflow-wrap: break-word; }}
 .key {{ display: inline-block; width: 0.8em; height: 0.8em; margin: 0 0.3em 0 1em; }}
 #tip {{ position: fixed; display: none; max-width: 46em; padding: 0.5em 0.7em;
   white-space: pre-line; overflow-wrap: anywhere; color: var(--tip-text);
@@ -66,7 +68,9 @@ td, th {{ padding: 0.15em 0.9em 0.15em 0; text-align: left; border-bottom: 1px s
 {stamps}
 <p>{summary}</p>
 <p class="quiet">{keys}<span>&emsp;wheel: closer; drag: along; double click: all</span></p>
+<div class="wide" tabindex="0" role="region" aria-label="time line">
 {picture}
+</div>
 <div style="display: flex; flex-wrap: wrap; align-items: flex-start">
 {tables}
 </div>
@@ -197,4 +201,4 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows
     )
-    return f"<table><tr>{head}</tr>\n{body}</table>"
+    return f'<div class="wide"><table><tr>{head}</tr>\n{body}</table></div>'

@@ -129,7 +129,7 @@ def test_a_browser_shows_the_page(tmp_path: Path) -> None:
     assert document.count('class="operator') == 6
     assert "first &amp; &lt;only&gt;" in document
     assert "emulated, not a measurement" in document
-    for colour in ("#2f6db3", "#e8833a", "#4ea65a", "#aab4c0"):
+    for colour in ("#0072b2", "#d55e00", "#009e73", "#aab4c0"):
         assert seen.has_colour(colour), colour
     assert seen.has_colour("#ffffff")
     assert len(np.unique((picture * 255).astype(int).reshape(-1, 3), axis=0)) > 50
@@ -141,7 +141,7 @@ def test_the_page_is_dark_where_that_is_liked(tmp_path: Path) -> None:
     seen = shown(page, tmp_path, WINDOW, DARK)
     assert seen.console == ""
     assert seen.has_colour("#0d1117")
-    assert seen.has_colour("#58a6ff")
+    assert seen.has_colour("#4a9fdd")
 
 
 def test_an_error_on_the_console_would_be_seen(tmp_path: Path) -> None:

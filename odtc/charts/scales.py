@@ -23,19 +23,22 @@ class Scale(Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear scale from 0 to `high`."""
+    """A linear scale from `low` to `high`."""
 
     high: float
+    low: float = 0.0
 
     def at(self, value: float) -> float:
         """The place, from 0 to 100."""
-        return 100 * min(1.0, max(0.0, value / self.high))
+        return 100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
-    def marks(self, about: int = 5) -> list[float]:
-        """Round values from 0 on."""
-        power = 10.0 ** math.floor(math.log10(self.high / about))
-        step = next(each * power for each in (1, 2, 5, 10) if each * power >= self.high / about)
-        return [number * step for number in range(int(self.high / step + 1e-9) + 1)]
+    def marks(self, about: int = 8) -> list[float]:
+        """Round values, of which `low` is one where it is round."""
+        least = (self.high - self.low) / about
+        power = 10.0 ** math.floor(math.log10(least))
+        step = next(each * power for each in (1, 2, 5, 10) if each * power >= least)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
 
 
 @dataclass(frozen=True)
@@ -74,3 +77,12 @@ def short(value: float) -> str:
     if value >= 10_000:
         return f"{value / 1000:g}k"
     return f"{value:g}"
+
+
+_UNITS = ("B", "KiB", "MiB", "GiB")
+
+
+def unit_of(count: float) -> tuple[int, str]:
+    """The unit that a number of bytes is best told in: its bytes and its name."""
+    power = min(3, int(math.log(max(1, count), 1024)))
+    return 1024**power, _UNITS[power]
