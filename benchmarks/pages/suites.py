@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.measured import when_text
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.text import number, table
@@ -44,7 +45,7 @@ def settings() -> set[Setting]:
 
 
 def results_page() -> str:
-    """The output of `odtc report`; each section says where its rows are from."""
+    """Losses on a GPU, then the output of `odtc report` with the age of each file."""
     stems = _stems()
     runs = {run["file"].removesuffix(_ON_PAGE): run for run in read_result(SUITES).runs}
     head, *sections = markdown(_material(*stems), "Results").split("\n## ")
@@ -52,7 +53,8 @@ def results_page() -> str:
         _noted(section, f"Rows: [{stem}.jsonl](results/{stem}.jsonl); {when_text(runs[stem])}.")
         for stem, section in zip(stems, sections, strict=True)
     ]
-    return "\n## ".join([head, *noted])
+    lines = "\n".join(gpu_losses())
+    return "\n## ".join([f"{head}\n{lines}\n", *noted])
 
 
 def _noted(section: str, note: str) -> str:

@@ -42,6 +42,11 @@ class Result:
         return self.engine.partition(",")[0] == OURS
 
     @property
+    def own(self) -> "Result":
+        """Odtc at the same setting, in the same rounds."""
+        return Result(self.ours, self.ours)
+
+    @property
     def failed(self) -> ComparisonRow | None:
         """The first round that ended before its last step."""
         return next((row for row in self.rows if row.outcome is not Outcome.TRAINED), None)
@@ -126,7 +131,7 @@ class Result:
     @property
     def memory_ratio(self) -> float | None:
         """Ratio of this engine's memory, net of imports, to odtc's: above 1, odtc needs less."""
-        ours = Result(self.ours, self.ours).net
+        ours = self.own.net
         return self.net / ours if self.net and ours else None
 
     @property

@@ -1,8 +1,19 @@
 """Tables of the page as Markdown, for a README or an issue."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
+from odtc.comparison.measures.losing import (
+    ABSENT,
+    MEASURES,
+    Failure,
+    Loss,
+    compared_by,
+    failures_of,
+    losses_by,
+    why_not_compared,
+)
 from odtc.comparison.measures.values import Values, losses_text, values_of_what
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import (
@@ -36,7 +47,8 @@ def markdown(material: Material, title: str) -> str:
 _KEY = (
     "Time is the median of a training step; of a peer, the median of its time over odtc's in the",
     "same turn, with quartiles. Memory is what a process grew by since its imports. Above 1, odtc",
-    "is better.",
+    "is better. The losses of a section are all that was measured and is worse with odtc, with the",
+    f"peer's value over odtc's. {ABSENT}",
 )
 
 
@@ -114,16 +126,26 @@ def _doubts(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _losses(results: Sequence[Result]) -> Iterator[str]:
-    peers = [each for each in results if not each.is_ours]
-    slower = [it for it in peers if it.ratio and it.ratio.median < 1]
-    larger = [it for it in peers if it.memory_ratio and it.memory_ratio < 1]
-    found = [f"- time: {_place(it)}: {it.ratio.text()}" for it in slower if it.ratio]
-    found += [f"- memory: {_place(it)}: {it.memory_ratio:.2f}" for it in larger]
-    for _, group in by_setting(results):
-        others = [it.engine for it in group if not it.is_ours and it.outcome is Outcome.TRAINED]
-        failed = [it for it in group if it.is_ours and it.outcome is not Outcome.TRAINED]
-        found += [f"- {_place(it)}: {it.outcome.value}" for it in failed if others]
-    yield from found or ["In no comparison that is here."]
+    """A line for each measure and each peer that is better by it, which names every setting."""
+    lines = [*map(_failed, failures_of(results))]
+    peers = dict.fromkeys(each.engine for each in results if not each.is_ours)
+    for measure, peer in product(MEASURES, peers):
+        own = [each for each in results if each.engine == peer]
+        compared, worse = len(list(compared_by(measure, own))), losses_by(measure, own)
+        if worse:
+            said = f"{measure.name}, {peer}, in {len(worse)} of {compared}: "
+            lines.append(_plain(f"- {said}{'; '.join(map(_lost, worse))}"))
+    yield from lines or ["By nothing that was measured."]
+
+
+def _failed(failure: Failure) -> str:
+    it, others = failure.result, _plain(failure.others())
+    return f"- not trained: {_place(it)}: {it.outcome.value}; trained by {others}"
+
+
+def _lost(loss: Loss) -> str:
+    it = loss.peer.setting
+    return f"{it.model}, batch {it.batch}, threads {it.threads}: {loss.ratio:.2g}"
 
 
 def _means(results: Sequence[Result]) -> Iterator[str]:
@@ -139,7 +161,7 @@ def _means(results: Sequence[Result]) -> Iterator[str]:
 def _mean(values: Sequence[float]) -> str:
     """The geometric mean, and the range."""
     if not values:
-        return ""
+        return "not compared"
     return f"{geometric_mean(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
@@ -160,18 +182,21 @@ def _settings(results: Sequence[Result]) -> Iterator[str]:
 
 def _absolute(result: Result | None) -> tuple[str, str]:
     if result is None or result.step is None or result.net is None:
-        return result.outcome.value if result else "", ""
+        why = result.outcome.value if result else "not run"
+        return why, why
     return f"{result.step.median * 1e3:,.1f}", f"{result.net / 1e6:,.1f}"
 
 
 def _relative(result: Result | None) -> tuple[str, str]:
-    """Returns the cells of a ratio, or of the engine's own figures where odtc has none."""
+    """The cells of a ratio; the engine's own figures where odtc has none, or why there are none."""
     if result is None or result.outcome is not Outcome.TRAINED:
-        return result.outcome.value if result else "", ""
+        why = result.outcome.value if result else "not run"
+        return why, why
+    why = why_not_compared(result)
     if result.ratio is None:
-        return " ms, ".join(_absolute(result)) + " MB", ""
+        return " ms, ".join(_absolute(result)) + " MB", why
     memory = result.memory_ratio
-    return result.ratio.text(), f"{memory:.2f}" if memory else ""
+    return result.ratio.text(), f"{memory:.2f}" if memory else why
 
 
 def _reasons(results: Sequence[Result]) -> Iterator[str]:

@@ -1,11 +1,21 @@
 """Sections of a comparison's page: losses first, then the summary, then all measurements."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from odtc.charts.scales import Scale, around_one
 from odtc.charts.strips import Strip, chart, key, point
+from odtc.comparison.measures.losing import (
+    ABSENT,
+    MEASURES,
+    Failure,
+    Loss,
+    compared_by,
+    failures_of,
+    losses_by,
+    why_not_compared,
+)
 from odtc.comparison.measures.values import Values, losses_text, values_of_what
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import STEADY, Result, by_setting, disturbed, geometric_mean
@@ -25,47 +35,69 @@ def place_cells(result: Result) -> list[TableCell]:
 
 
 def losses(results: Sequence[Result]) -> str:
-    """Where odtc is slower, needs more, or does not train: before everything else."""
-    peers = [each for each in results if not each.is_ours]
-    rows = [*_slower(peers), *_larger(peers), *_not_trained(results)]
-    if not rows:
-        lines = f"<p>In none of the {len(peers)} comparisons that are here.</p>"
-        return section("loses", "Where odtc loses", lines, "wins")
-    heads = ("_model", "batch", "threads", "_against", "_what", "their value over odtc's")
+    """Everything that is worse with odtc than with a peer: before everything else."""
+    found = [loss for measure in MEASURES for loss in losses_by(measure, results)]
+    failed = list(failures_of(results))
+    intro = f"<p>{escape(ABSENT)}</p>"
+    if not found and not failed:
+        lines = f"<p>By nothing that was measured, in none of {_compared(results)} comparisons.</p>"
+        return section("loses", "Where odtc loses", lines + intro, "wins")
+    heads = ("_model", "batch", "threads", "_against", "_what", "odtc", "theirs", "_unit")
+    heads += ("their value over odtc's",)
+    rows = [*map(_failure, failed), *map(_loss, found)]
     intro = (
-        f"<p>{len(rows)} of {2 * len(peers)} comparisons of time and memory. Below 1, the other "
-        "library is the better one.</p>"
+        f"<p>{len(rows)} of {_compared(results)} comparisons. Below 1, the other library is the "
+        f"better one.</p>{_counted(results)}{intro}"
     )
-    return section(
-        "loses", "Where odtc loses", intro + table("losses", heads, rows, "Losses"), "loses"
-    )
+    body = intro + "<h3>Each of them</h3>" + table("losses", heads, rows, "Losses")
+    return section("loses", "Where odtc loses", body, "loses")
 
 
-def _slower(peers: Sequence[Result]) -> Iterator[list[TableCell]]:
-    found = [each for each in peers if each.ratio and each.ratio.median < 1]
-    for each in sorted(found, key=lambda it: it.ratio.median if it.ratio else 1):
-        assert each.ratio is not None
-        ratio = TableCell(each.ratio.text(), each.ratio.median, "bad")
-        yield [*place_cells(each), text(each.engine), text("time of a step"), ratio]
+def _compared(results: Sequence[Result]) -> int:
+    return sum(len(list(compared_by(measure, results))) for measure in MEASURES)
 
 
-def _larger(peers: Sequence[Result]) -> Iterator[list[TableCell]]:
-    found = [(each.memory_ratio, each) for each in peers if (each.memory_ratio or 1) < 1]
-    for ratio, each in sorted(found, key=lambda it: it[0] or 1):
-        cell = TableCell(f"{ratio:.2f}", ratio, "bad")
-        yield [*place_cells(each), text(each.engine), text("memory, net of imports"), cell]
+def _counted(results: Sequence[Result]) -> str:
+    """How often each peer is better, by each measure."""
+    peers = dict.fromkeys(each.engine for each in results if not each.is_ours)
+    rows = []
+    for measure in MEASURES:
+        for peer in peers:
+            own = [each for each in results if each.engine == peer]
+            compared = len(list(compared_by(measure, own)))
+            worse = losses_by(measure, own)
+            if worse:
+                worst = worse[0].ratio
+                cells = (TableCell(f"{len(worse)} of {compared}", len(worse)), _ratio(worst))
+                rows.append([text(measure.name), text(peer), *cells])
+    failed = len(list(failures_of(results)))
+    if failed:
+        rows.append([text("not trained"), text("any"), TableCell(str(failed), failed), text("")])
+    return table("lost", ("_what", "_against", "worse in", "worst"), rows, "Losses, counted")
 
 
-def _not_trained(results: Sequence[Result]) -> Iterator[list[TableCell]]:
-    """Settings where odtc has no times, and a peer has."""
-    for _, group in by_setting(results):
-        failed = [it for it in group if it.is_ours and it.outcome is not Outcome.TRAINED]
-        trained = [it.engine for it in group if not it.is_ours and it.outcome is Outcome.TRAINED]
-        for each in failed if trained else []:
-            what = TableCell(
-                f"{each.engine}: {each.outcome.value}: {each.reason}", kind="text long bad"
-            )
-            yield [*place_cells(each), text(", ".join(trained)), what, TableCell("")]
+def _loss(loss: Loss) -> list[TableCell]:
+    measure, peer = loss.measure, loss.peer
+    values = (number(measure.of(each), 2) for each in (peer.own, peer))
+    return [
+        *place_cells(peer),
+        text(peer.engine),
+        text(measure.name),
+        *values,
+        text(measure.unit),
+        _ratio(loss.ratio),
+    ]
+
+
+def _ratio(ratio: float) -> TableCell:
+    return TableCell(f"{ratio:.2g}", ratio, "bad")
+
+
+def _failure(failure: Failure) -> list[TableCell]:
+    each = failure.result
+    what = f"{each.engine}: {each.outcome.value}: {each.reason}"
+    cells = [text(failure.others()), TableCell(what, kind="text long bad")]
+    return [*place_cells(each), *cells, text("none"), text("trained"), text(""), text("")]
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -157,20 +189,31 @@ def _numbers(result: Result) -> list[TableCell]:
         *place_cells(result),
         text(result.engine),
         outcome,
-        TableCell(step.text(_MS), step.median * _MS) if step else TableCell(""),
-        _better(ratio.median if ratio else None, ratio.text() if ratio else ""),
-        *(number(each and each / _MB) for each in (result.net, result.peak, result.planned)),
-        _better(memory, f"{memory:.2f}" if memory else ""),
-        number(result.throughput),
-        number(result.cores, 2),
-        number(result.rate and result.rate / 1e9),
-        *(number(each, 1) for each in (result.prepare_seconds, result.load_seconds)),
+        TableCell(step.text(_MS), step.median * _MS) if step else _why(result),
+        _better(result, ratio.median if ratio else None, ratio.text() if ratio else ""),
+        *(_number(result, each and each / _MB) for each in (result.net, result.peak)),
+        number(result.planned / _MB) if result.planned else TableCell("plans none", kind="quiet"),
+        _better(result, memory, f"{memory:.2f}" if memory else ""),
+        _number(result, result.throughput),
+        _number(result, result.cores, 2),
+        _number(result, result.rate and result.rate / 1e9),
+        *(_number(result, each, 1) for each in (result.prepare_seconds, result.load_seconds)),
     ]
 
 
-def _better(value: float | None, shown: str) -> TableCell:
+def _number(result: Result, value: float | None, digits: int = 1) -> TableCell:
+    return _why(result) if value is None else number(value, digits)
+
+
+def _why(result: Result) -> TableCell:
+    """In place of a number that is not there."""
+    return TableCell(why_not_compared(result), kind="quiet")
+
+
+def _better(result: Result, value: float | None, shown: str) -> TableCell:
     if value is None:
-        return TableCell("")
+        own = result.is_ours and result.outcome is Outcome.TRAINED
+        return TableCell("odtc itself", kind="quiet") if own else _why(result)
     return TableCell(shown, value, "good" if value > 1 else "bad" if value < 1 else "")
 
 

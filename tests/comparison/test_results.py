@@ -84,9 +84,12 @@ def test_a_round_that_failed_gives_no_time():
 def test_losses_come_first():
     rows = [row("odtc", [1.0]), row("x", [2.0]), row("y", [0.5], net=50_000_000)]
     lines = summary(results_of(rows))
-    assert lines[1:5] == [
-        "odtc is slower: net, batch 4, threads 1, y, 0.50 (0.50 to 0.50)",
-        "odtc needs more: net, batch 4, threads 1, y, 0.50",
+    assert lines[1:6] == [
+        "time of a step: odtc loses 1 of 2; at worst net, batch 4, threads 1, y, 0.5 of odtc's",
+        "memory, net of imports: odtc loses 1 of 2; at worst net, batch 4, threads 1, y, 0.5 of "
+        "odtc's",
+        "memory of the process in all: odtc loses 1 of 2; at worst net, batch 4, threads 1, y, "
+        "0.5 of odtc's",
         "x takes 2.00 times odtc's time (geometric mean of 1)",
         "y takes 0.50 times odtc's time (geometric mean of 1)",
     ]

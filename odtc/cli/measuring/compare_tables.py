@@ -37,14 +37,16 @@ def _line(result: "Result") -> tuple[str, ...]:
 
 def summary(results: "Sequence[Result]") -> list[str]:
     """Summarises losses first, then means of ratios, failures, and doubts about the times."""
+    from odtc.comparison.measures.losing import MEASURES, compared_by, losses_by
     from odtc.comparison.results import STEADY, disturbed, geometric_mean
 
     peers = [each for each in results if not each.is_ours]
-    slower = [each for each in peers if each.ratio and each.ratio.median < 1]
-    larger = [each for each in peers if each.memory_ratio and each.memory_ratio < 1]
     lines = [""]
-    lines += [f"odtc is slower: {_where(it)}, {it.ratio.text()}" for it in slower if it.ratio]
-    lines += [f"odtc needs more: {_where(it)}, {it.memory_ratio:.2f}" for it in larger]
+    for measure in MEASURES:
+        compared, worse = len(list(compared_by(measure, peers))), losses_by(measure, peers)
+        if worse:
+            place = f"{_where(worse[0].peer)}, {worse[0].ratio:.2g} of odtc's"
+            lines.append(f"{measure.name}: odtc loses {len(worse)} of {compared}; at worst {place}")
     for name in dict.fromkeys(each.engine for each in peers):
         found = [it.ratio.median for it in peers if it.engine == name and it.ratio]
         if found:

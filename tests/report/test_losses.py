@@ -1,0 +1,109 @@
+"""Nothing that is worse is left out: each such row is named, and each cell says something."""
+
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pages.gpu_losses import gpu_losses
+from benchmarks.pages.result import RESULTS, read_result
+from benchmarks.pages.suites import results_page
+from odtc.comparison.outcome import Outcome
+from odtc.comparison.results import Result
+from odtc.report.markdown import markdown
+from odtc.report.page import page
+from odtc.report.read import read
+
+
+def _over(it: Result, name: str) -> float | None:
+    theirs, ours = getattr(it, name), getattr(Result(it.ours, it.ours), name)
+    return theirs / ours if theirs and ours else None
+
+
+def _first(it: Result) -> float | None:
+    ours = Result(it.ours, it.ours)
+    if it.outcome is not Outcome.TRAINED or ours.outcome is not Outcome.TRAINED:
+        return None
+    sums = [(each.prepare_seconds or 0) + (each.load_seconds or 0) for each in (it, ours)]
+    return sums[0] / sums[1]
+
+
+# By hand, so that nothing is shared with what makes the page.
+WORSE: dict[str, Callable[[Result], float | None]] = {
+    "time of a step": lambda it: it.ratio.median if it.ratio else None,
+    "memory, net of imports": lambda it: _over(it, "net"),
+    "memory of the process in all": lambda it: _over(it, "peak"),
+    "compiling and loading, until the first step": _first,
+}
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """The rows that docs/results.md is made of."""
+    return sorted(RESULTS.glob("*.jsonl"))
+
+
+def cells(html: str) -> list[list[str]]:
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.S)
+    return [[unescape(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in rows]
+
+
+def test_each_row_that_is_worse_is_named(files: list[Path]) -> None:
+    lost = 0
+    for file in files:
+        material = read([file])
+        html = page(material, "x")
+        table = html.partition('<table id="losses">')[2].partition("</table>")[0]
+        named = {tuple(row[:5]) for row in cells(table)}
+        text = markdown(material, "x").replace("\\", "")
+        for it in material.results:
+            place = (it.setting.model, str(it.setting.batch), str(it.setting.threads), it.engine)
+            for what, ratio in WORSE.items():
+                found = None if it.is_ours else ratio(it)
+                if found is not None and found < 1:
+                    lost += 1
+                    assert (*place, what) in named
+                    (line,) = re.findall(
+                        f"^- {re.escape(f'{what}, {it.engine}, in')} .*", text, re.M
+                    )
+                    assert it.setting.text() in line
+    assert lost > 100
+
+
+def test_what_odtc_does_not_train_is_named(files: list[Path]) -> None:
+    failed = {
+        it.setting.text()
+        for it in read(files).results
+        if it.is_ours and it.outcome is not Outcome.TRAINED
+    }
+    text = results_page().replace("\\", "")
+    assert failed
+    for setting in failed:
+        assert f"- not trained: {setting}, odtc" in text
+
+
+def test_no_cell_is_empty(files: list[Path]) -> None:
+    material = read(files)
+    html = page(material, "x")
+    table = html.partition('<table id="results">')[2].partition("</table>")[0]
+    rows = [row for row in cells(table) if row]
+    assert len(rows) == len(material.results)
+    assert all(all(row) for row in rows)
+    for line in markdown(material, "x").splitlines():
+        if line.startswith("| ") and not line.startswith("|  |"):
+            assert not re.search(r"\|\s*\|", line), line
+
+
+def test_losses_on_gpus_are_in_front_too() -> None:
+    worse = {
+        (row["model"], row["through"])
+        for row in read_result("performance/gpu_steps").rows
+        if row["ratio"]["median"] < 1
+    }
+    assert worse
+    said = "\n".join(gpu_losses())
+    for model, through in worse:
+        assert re.search(f"{re.escape(model)}.*{through}", said), (model, through)
+    assert results_page().index("Where odtc loses on a GPU") < results_page().index("### ")
