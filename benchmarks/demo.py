@@ -164,7 +164,7 @@ def failures(digits: Training, accuracy: Accuracy, noise: Training) -> list[str]
 
 
 def figures_of(training: Training) -> dict[str, Any]:
-    """For README.md."""
+    """For docs/performance.md."""
     sizes = training.sizes
     return {
         "model": training.model,
@@ -206,7 +206,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=core_count(), help="of a step")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write raw samples")
-    add_figures(parser, "readme/demo")
+    add_figures(parser, "performance/demo")
     options = parser.parse_args()
     start = time.perf_counter()
     said = about()

@@ -9,6 +9,7 @@ import benchmarks.pages as package
 from benchmarks.pages.kernels import ROOT, note_changes
 from benchmarks.pages.markers import filled
 from benchmarks.pages.parts import FILES, WITHOUT_KERNELS, text_of
+from benchmarks.pages.picture import pictures
 from benchmarks.pages.result import path_of
 from benchmarks.pages.suites import results_page
 
@@ -16,8 +17,9 @@ RESULTS_PAGE = ROOT / "docs" / "results.md"
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Each page that has figures, with the text that it should have."""
+    """Each page and picture that has figures, with the text that it should have."""
     yield RESULTS_PAGE, results_page()
+    yield from pictures()
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         if path != RESULTS_PAGE:
             yield path, filled(path.read_text(encoding="utf-8"), text_of)

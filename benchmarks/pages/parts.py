@@ -40,7 +40,7 @@ def _from(name: str, write: Callable[[Result], Sequence[str]]) -> Lines:
 
 
 TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
-    "readme/demo": other.demo,
+    "performance/demo": other.demo,
     "performance/step_time": performance.step_time,
     "performance/gpu_steps": gpu.steps,
     "performance/gpu_families": gpu.families,
@@ -76,8 +76,8 @@ PARTS: Mapping[str, Lines] = {
     **{name: _of(name, write) for name, write in TABLES.items()},
     **{name: _of(name, _nothing) for name in _AGES},
     "readme/one_thread": suites.one_thread,
-    "readme/budgets": _from("budgets/batch_8", budgets.in_short),
-    "readme/budgets_64": _from("budgets/batch_64", budgets.in_short_64),
+    "budgets/in_short": _from("budgets/batch_8", budgets.in_short),
+    "budgets/in_short_64": _from("budgets/batch_64", budgets.in_short_64),
     "comparison/suites": suites.files,
 }
 _WRAPPER = textwrap.TextWrapper(110, break_on_hyphens=False, break_long_words=False)

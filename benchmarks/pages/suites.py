@@ -4,7 +4,7 @@ docs/results/comparison/suites.json says of each file of rows which command meas
 the rows themselves have the machine, the versions and every sample.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -78,23 +78,34 @@ def _words(run: Mapping[str, Any]) -> str:
 def one_thread() -> list[str]:
     """README's table, of rows that docs/results.md has."""
     chosen = [_of(model, stem) for model, stem in _README]
-    names = tuple(_PEERS.values())
-    heads = ("model", "odtc, ms", *(f"{each}'s time" for each in names))
-    heads += tuple(f"{each}'s memory" for each in names)
+    heads = ("model", "odtc, ms", "compile, s")
+    for name in _PEERS.values():
+        heads += (f"{name}: time", "memory, net", "memory, in all")
     rows = []
     for (model, _), by_engine in zip(_README, chosen, strict=True):
-        ours = by_engine["odtc"].step
-        assert ours
-        peers = [by_engine[name] for name in _PEERS]
-        times = (f"{each.ratio.median:.2f}" if each.ratio else "" for each in peers)
-        sizes = (number(each.memory_ratio) for each in peers)
-        rows.append((model, number(ours.median * 1e3), *times, *sizes))
+        ours = by_engine["odtc"]
+        assert ours.step
+        rows.append(
+            (
+                model,
+                number(ours.step.median * 1e3),
+                number(ours.prepare_seconds),
+                *(cell for name in _PEERS for cell in _ratios(by_engine[name])),
+            )
+        )
     runs = {run["file"]: run for run in read_result(SUITES).runs}
     ages = {when_text(runs[f"{stem}.jsonl"]): None for _, stem in _README}
     head = _material(_README[0][1]).heads[0]
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
     said = f"Measured on {head['machine']['cpu']}, one core; {versions}; {' and '.join(ages)}."
     return [*table(heads, rows), "", said]
+
+
+def _ratios(peer: Result) -> Iterator[str]:
+    """Time, memory net of imports and memory in all, over odtc's."""
+    whole = peer.peak / peer.own.peak if peer.peak and peer.own.peak else None
+    yield f"{peer.ratio.median:.2f}" if peer.ratio else ""
+    yield from (number(each) for each in (peer.memory_ratio, whole))
 
 
 def _of(model: str, stem: str) -> dict[str, Result]:

@@ -100,7 +100,7 @@ def trained() -> demo.Training:
 
 # By table: what its benchmark writes, and a part of the lines that the page has then.
 WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "readme/demo": (
+    "performance/demo": (
         {
             "rows": [demo.figures_of(trained())],
             "accuracy": {"odtc": 0.5, "onnxruntime": 0.25},

@@ -1,0 +1,65 @@
+"""README's picture: how much more time and memory the peers' steps take than odtc's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.pages.kernels import ROOT
+from benchmarks.pages.result import RESULTS
+from odtc.charts.chart import Axis, Chart
+from odtc.charts.file import svg
+from odtc.charts.rows import Dot, Line, Points
+from odtc.charts.scales import around_one
+from odtc.comparison.results import Result, results_of
+from odtc.report.html import mark_of_engine
+from odtc.report.read import read
+
+PICTURE = ROOT / "docs" / "pictures" / "peers.svg"
+# Narrow, so that its texts can be read on a phone.
+_WIDTH, _HEIGHT = 560, 440
+_FILES = ("tx2", "zoo")
+_PEERS = ("pytorch", "onnxruntime-training")
+
+
+def pictures() -> Iterator[tuple[Path, str]]:
+    """Each picture with the text that it should have."""
+    yield PICTURE, svg(peers_chart(), _WIDTH, _HEIGHT)
+
+
+def peers_chart() -> Chart:
+    """A point for each network and batch of docs/results.md, on one core."""
+    found = [
+        each
+        for file in _FILES
+        for each in results_of(read([RESULTS / f"{file}.jsonl"]).rows[0])
+        if each.engine in _PEERS and each.ratio and each.memory_ratio
+    ]
+    places = {name: [each for each in found if each.engine == name] for name in _PEERS}
+    time = around_one([each.ratio.median for each in found if each.ratio])
+    memory = around_one([each.memory_ratio for each in found if each.memory_ratio])
+    batches = " and ".join(map(str, sorted({each.setting.batch for each in found})))
+    networks = {each.setting.model for each in found}
+    return Chart(
+        "A training step of others, over odtc's",
+        f"{len(networks)} networks, batches {batches}, one core. Right of 1 odtc is faster, above "
+        "1 it needs less memory, net of what a process has after its imports.",
+        Axis(time, "their time over odtc's"),
+        Axis(memory, "their memory over odtc's"),
+        [
+            Line("odtc's time", "turn", [(1, memory.low), (1, memory.high)]),
+            *(
+                Points(name, mark_of_engine(name), [*map(_dot, places[name])], joined=False)
+                for name in _PEERS
+            ),
+            Line("odtc's memory", "turn", [(time.low, 1), (time.high, 1)]),
+        ],
+    )
+
+
+def _dot(each: Result) -> Dot:
+    assert each.ratio
+    assert each.memory_ratio
+    said = (
+        f"{each.setting.text()}: {each.ratio.median:.2f} of the time, {each.memory_ratio:.2f} of "
+        "the memory"
+    )
+    return Dot((each.ratio.median, each.memory_ratio), said)
