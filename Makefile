@@ -34,7 +34,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SYSTEM_READY := $(VENV)/.system-ready
 
-.PHONY: help setup demo test test-all timed bench fuzz mutants guarded conformance published phone clean
+.PHONY: help setup demo docs test test-all timed bench fuzz mutants guarded conformance published phone clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -44,6 +44,9 @@ setup: $(INSTALLED) $(SYSTEM_READY)  ## make .venv, install odtc into it, and th
 
 demo: setup  ## compile and train two models on this machine
 	@$(PYTHON) -m benchmarks.demo
+
+docs: setup  ## build the site of the documentation into build/site; a dead link fails
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
 test: setup  ## lint, format, types, and the fast tests
 	@$(VENV)/bin/ruff check
