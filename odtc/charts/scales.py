@@ -33,12 +33,12 @@ class Linear:
         return 100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def marks(self, about: int = 8) -> list[float]:
-        """Round values, of which `low` is one where it is round."""
+        """Values at round distances from `low`, which is one: it may not be 0."""
         least = (self.high - self.low) / about
         power = 10.0 ** math.floor(math.log10(least))
         step = next(each * power for each in (1, 2, 5, 10) if each * power >= least)
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
+        count = math.floor((self.high - self.low) / step + 1e-9) + 1
+        return [float(f"{self.low + number * step:.10g}") for number in range(count)]
 
 
 @dataclass(frozen=True)

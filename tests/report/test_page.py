@@ -246,4 +246,5 @@ def test_scales_show_all_values() -> None:
         assert places == sorted(places)
         assert len(places) >= 2 or isinstance(scale, Log)
         assert all(0 <= place <= 100 for place in places)
+    assert Linear(9.4, 1).marks() == [1.0, 3.0, 5.0, 7.0, 9.0]
     assert 0 < around_one([2.0, 3.0]).at(1.0) < around_one([2.0, 3.0]).at(2.0) < 100
