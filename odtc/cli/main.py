@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
+from odtc.cli.config import show
+from odtc.cli.config.apply import add_config_options, take_options
 from odtc.cli.console import abandon, print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
@@ -31,7 +33,7 @@ from odtc.core.version import VERSION
 
 COMMANDS = (
     *(compile, train, generate, inspect, check, export, export_app, adapt, plan, profile, sweep),
-    *(tune, db, compare, bench, report, pack, targets, opt, cache, devices, device),
+    *(tune, db, compare, bench, report, pack, targets, opt, cache, devices, device, show),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"
@@ -86,6 +88,9 @@ def build_parser() -> Parser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for command in COMMANDS:
         command.add_parser(subparsers)
+    add_config_options(parser)
+    # For commands that tell of all others.
+    parser.set_defaults(parser=parser)
     return parser
 
 
@@ -120,13 +125,17 @@ def _reported(argv: Sequence[str] | None, asked: StopRequest) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if argv is None else argv
     try:
         parser = build_parser()
-        args, unknown = parser.parse_known_args(argv)
+        taken = take_options(parser, words)
+        args, unknown = parser.parse_known_args(words)
     except SystemExit as done:  # argparse printed the help or the version
         return int(done.code or 0)
     if unknown:
         raise unknown_options(parser, args.command, unknown)
+    for line in taken.said():
+        say(line)
     leave_out_torch()
     with warnings.catch_warnings():
         # What a file lost is among the notes, here.

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator, Sequence
 
+from odtc.cli.parser_tree import actions_of, commands_of
 from odtc.core.errors import UsageError
 from odtc.core.options.option_text import did_you_mean
 
@@ -17,8 +18,7 @@ def unknown_options(
         command: that was given.
         unknown: what it does not take.
     """
-    commands = dict(_commands(parser))
-    options = {name: set(_options(each)) for name, each in commands.items()}
+    options = {name: set(_options(each)) for name, each in commands_of(parser).items()}
     first = unknown[0].partition("=")[0]
     others = [name for name, known in options.items() if first in known]
     near = did_you_mean(first, sorted(options[command])) if first.startswith("-") else ""
@@ -30,15 +30,9 @@ def unknown_options(
     )
 
 
-def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from action.choices.items()
-
-
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
     """All options of a command, those of its own commands too."""
-    for action in parser._actions:
+    for action in actions_of(parser):
         yield from action.option_strings
-    for _, each in _commands(parser):
+    for each in commands_of(parser).values():
         yield from _options(each)

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from odtc.cli.config.apply import take_options
 from odtc.cli.main import build_parser
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
 from tests.pages.followed import DOCS, commands, follow
 
 PAGES = sorted((DOCS / "howto").glob("*.md"))
 # What compiles little is followed by the fast tests; all others take longer, or need a phone.
-QUICK, PHONE = ("adapt", "check", "train", "python", "profile", "pack", "opt"), "devices"
+QUICK = ("adapt", "check", "config", "train", "python", "profile", "pack", "opt")
+PHONE = "devices"
 SLOW = [page.stem for page in PAGES if page.stem not in (*QUICK, PHONE)]
 _LINK = re.compile(r"\]\(([^)#\s]+\.(?:md|sh))(?:#[^)]*)?\)")
 
@@ -26,10 +28,12 @@ def text_of(page: str) -> str:
 @pytest.mark.parametrize("page", [page.stem for page in PAGES])
 def test_every_command_is_one_of_odtcs(page: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    parser, found = build_parser(), list(commands(text_of(page)))
+    found = list(commands(text_of(page)))
     assert found
     for program, *words in found:
         if program == "odtc":
+            parser = build_parser()
+            take_options(parser, words)
             parser.parse_args(words)
 
 

@@ -1,0 +1,98 @@
+"""`odtc config`: the file of options, and what of it holds for a command line."""
+
+import argparse
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from odtc.cli.config.apply import Taken, file_of, options_for
+from odtc.cli.config.file import NAME, PROJECT, ConfigFile
+from odtc.cli.config.sections import Sections
+from odtc.cli.console import aligned, emit, emit_json, say
+from odtc.cli.options import add_json_option
+from odtc.cli.parser_tree import long_name
+from odtc.core.errors import ExitCode
+
+Row = tuple[str, str, str]
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Adds the command."""
+    parser = subparsers.add_parser(
+        "config",
+        help="tell which options a file gives",
+        description="Reads odtc.toml, or [tool.odtc] of pyproject.toml, and tells which options it "
+        "gives; after a command line, which hold for that, and where each comes from.",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="instead of the one that commands read here; a command line has its own --config",
+    )
+    add_json_option(parser)
+    parser.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND ...",
+        help="a command line, such as: compile digits.onnx --batch 8",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints a table."""
+    if args.words:
+        taken = options_for(args.parser, args.words)
+        file = taken.sections.file if taken.sections else None
+        rows, notes = list(_in_force(taken)), taken.notes
+    else:
+        file, notes = file_of(args.config)
+        rows = list(_all(Sections(file, args.parser))) if file else []
+    for note in notes:
+        say(f"note: {note}")
+    if args.json:
+        data = [dict(zip(("option", "value", "from"), row, strict=True)) for row in rows]
+        emit_json({"file": str(file.path) if file else None, "options": data})
+    elif rows:
+        emit(*aligned(rows))
+    _say_file(file, bool(args.words))
+    return ExitCode.OK
+
+
+def _all(sections: Sections) -> Iterator[Row]:
+    """Every option of the file: its tables and name, its value, its line."""
+    for section in sections.all:
+        for setting in section.settings:
+            value = shlex.join(setting.words) or str(not setting.is_off).lower()
+            yield ".".join(map(_key, setting.keys)), value, sections.where(setting.keys)
+
+
+def _key(name: str) -> str:
+    """A key as TOML has it."""
+    is_bare = name.replace("-", "").replace("_", "").isalnum() and name.isascii()
+    return name if is_bare else f'"{name}"'
+
+
+def _in_force(taken: Taken) -> Iterator[Row]:
+    """What holds for a command line, that of the line itself first."""
+    for name, value in taken.found.given.items():
+        yield name.replace("_", "-"), _shown(value), "command line"
+    for setting in taken.found.settings.values():
+        value = shlex.join(setting.words) or "true"
+        where = taken.sections.where(setting.keys) if taken.sections else ""
+        yield long_name(setting.action), value, where
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _say_file(file: ConfigFile | None, has_words: bool) -> None:
+    if not file:
+        say(f"there is neither {NAME} nor [tool.odtc] in {PROJECT}, here or in a folder above")
+    elif has_words:
+        say("all else has the default that `--help` tells")
+    else:
+        say(f"{file.path}; `odtc config COMMAND ...` tells what holds for a command line")
