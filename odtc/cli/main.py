@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
-from odtc.cli.config import show
+from odtc.cli.config import init, show
 from odtc.cli.config.apply import add_config_options, take_options
 from odtc.cli.console import abandon, print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
@@ -33,7 +33,7 @@ from odtc.core.version import VERSION
 
 COMMANDS = (
     *(compile, train, generate, inspect, check, export, export_app, adapt, plan, profile, sweep),
-    *(tune, db, compare, bench, report, pack, targets, opt, cache, devices, device, show),
+    *(tune, db, compare, bench, report, pack, targets, opt, cache, devices, device, init, show),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

@@ -53,13 +53,20 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument("--no-config", action="store_true", help="take no options from a file")
 
 
-def take_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Taken:
+def take_options(
+    parser: argparse.ArgumentParser, words: Sequence[str], file: ConfigFile | None = None
+) -> Taken:
     """Gives the command of a command line the options of the file that holds for it.
+
+    Args:
+        parser: of all commands.
+        words: the command line.
+        file: in place of the one that would be found.
 
     Raises:
         UsageError: the file has a fault, or a word of the command line is wrong.
     """
-    taken = options_for(parser, words)
+    taken = options_for(parser, words, file)
     if not taken.sections:
         return taken
     _, leaf = command_in(parser, words)
@@ -70,8 +77,10 @@ def take_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> Taken
     return taken
 
 
-def options_for(parser: argparse.ArgumentParser, words: Sequence[str]) -> Taken:
-    """What a command line takes from a file.
+def options_for(
+    parser: argparse.ArgumentParser, words: Sequence[str], file: ConfigFile | None = None
+) -> Taken:
+    """What a command line takes from a file; see `take_options`.
 
     Raises:
         UsageError: the file has a fault, or a word of the command line is wrong.
@@ -82,7 +91,9 @@ def options_for(parser: argparse.ArgumentParser, words: Sequence[str]) -> Taken:
     given = given_by(leaf, words[len(command) :])
     if given.pop("no_config", False):
         return Taken(command)
-    file, notes = file_of(given.pop("config", None))
+    other, notes = given.pop("config", None), ()
+    if file is None:
+        file, notes = file_of(other)
     if not file:
         return Taken(command, None, InForce(given, {}), notes)
     sections = Sections(file, parser)

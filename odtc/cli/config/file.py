@@ -120,8 +120,17 @@ def read(path: Path) -> ConfigFile | None:
             where=str(path),
             hint=WITHOUT,
         )
-    text, table = _parsed(content, path)
-    if not is_project:
+    return parsed(content, path)
+
+
+def parsed(content: bytes, path: Path) -> ConfigFile | None:
+    """The options in the content of a file; see `read`.
+
+    Raises:
+        UsageError: it is no TOML.
+    """
+    text, table = _tables(content, path)
+    if path.name != PROJECT:
         return ConfigFile(path, text, table)
     tool = table.get("tool", {})
     if not isinstance(tool, dict) or "odtc" not in tool:
@@ -132,7 +141,7 @@ def read(path: Path) -> ConfigFile | None:
     return ConfigFile(path, text, own, ("tool", "odtc"))
 
 
-def _parsed(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
+def _tables(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
     """The text, and the tables in it.
 
     Raises:
