@@ -22,7 +22,7 @@ PYTHON := $(VENV)/bin/python
 SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static qemu-user=qemu-aarch64 \
 	util-linux=unshare llvm-19=llvm-mca-19 adb=adb busybox-static=busybox chromium=chromium \
 	g++=g++ g++-aarch64-linux-gnu=aarch64-linux-gnu-g++ openjdk-17-jdk-headless=javac \
-	clang-15=clang-15 cmake=cmake clinfo=clinfo \
+	clang-15=clang-15 cmake=cmake clinfo=clinfo zsh=zsh fish=fish \
 	ocl-icd-opencl-dev=/usr/include/CL/cl.h \
 	pocl-opencl-icd=/etc/OpenCL/vendors/pocl.icd \
 	libvulkan-dev=/usr/include/vulkan/vulkan.h spirv-tools=spirv-val vulkan-tools=vulkaninfo \

@@ -90,6 +90,11 @@ def emit(*lines: str) -> None:
         print(printable(line))
 
 
+def emit_text(text: str) -> None:
+    """Data on stdout that is for a program, as it is."""
+    print(text, end="" if text.endswith("\n") else "\n")
+
+
 def emit_json(data: object) -> None:
     """Data on stdout, as one JSON object."""
     print(json.dumps(data, indent=2))

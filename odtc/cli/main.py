@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
+from odtc.cli import completion
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
 from odtc.cli.config import init, show
 from odtc.cli.config.apply import add_config_options, take_options
@@ -33,7 +34,22 @@ from odtc.core.version import VERSION
 
 COMMANDS = (
     *(compile, train, generate, inspect, check, export, export_app, adapt, plan, profile, sweep),
-    *(tune, db, compare, bench, report, pack, targets, opt, cache, devices, device, init, show),
+    *(
+        tune,
+        db,
+        compare,
+        bench,
+        report,
+        pack,
+        targets,
+        opt,
+        cache,
+        devices,
+        device,
+        init,
+        show,
+        completion,
+    ),
 )
 
 TRACEBACK = "ODTC_TRACEBACK"

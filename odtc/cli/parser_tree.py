@@ -61,3 +61,13 @@ def long_name(action: argparse.Action) -> str:
     """The name of an option without its dashes; that of a positional argument as it is."""
     names = [each for each in action.option_strings if each.startswith("--")]
     return names[0].removeprefix("--") if names else action.dest
+
+
+def help_of(parser: argparse.ArgumentParser, name: str) -> str:
+    """The line that the help of a parser has for one of its commands."""
+    for action in actions_of(parser):
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action._choices_actions:
+                if each.dest == name:
+                    return each.help or ""
+    return ""
