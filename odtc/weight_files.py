@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto, helper
 from safetensors import SafetensorError, safe_open
 
-from odtc.core.disk.files import not_a_file
+from odtc.core.disk.files import check_the_path, not_a_file
 from odtc.core.errors import MissingPackageError, ModelError, UsageError
 from odtc.frontend.weights.fates import Entry
 
@@ -34,7 +34,7 @@ def read_state(path: str | Path) -> dict[str, Entry]:
     file = Path(path)
     if not file.is_file():
         raise UsageError(
-            f"the file of weights {not_a_file(file)}", where=str(file), hint="check the path"
+            f"the file of weights {not_a_file(file)}", where=str(file), hint=check_the_path(file)
         )
     if file.suffix == _SAFE:
         return _read_safetensors(file)

@@ -40,7 +40,7 @@ _IMPORTS = (
     "from odtc.driver.compilation import compile_step",
     "from odtc.driver.frontier import Frontier",
     "from odtc.driver.options.kinds import MODEL, TARGET",
-    "from odtc.driver.options.option import kinds_of",
+    "from odtc.driver.options.option import flag_names, kinds_of",
     "from odtc.driver.options.step_options import StepOptions",
 )
 
@@ -98,6 +98,8 @@ _COUNT = _Argument(
 
 _COMPILE = '''@takes(
     "odtc.compile",
+    "",
+    flag_names(StepOptions),
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,
@@ -123,6 +125,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
 '''
 _PLAN = '''@takes(
     "odtc.plan",
+    "",
+    flag_names(StepOptions),
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,

@@ -9,6 +9,7 @@ import numpy as np
 from odtc.core.errors import ModelError, UsageError
 from odtc.core.ir.place import Place
 from odtc.core.options.kinds import shown
+from odtc.core.options.option_text import did_you_mean
 from odtc.core.specs import TensorSpec
 from odtc.frontend.feeds import Axes, Feed, InputOptions, batch_symbol, given_size
 
@@ -203,14 +204,15 @@ def _check_names(feeds: Sequence[Feed], asked: InputOptions) -> None:
         if isinstance(sizes, int) and name not in symbols:
             raise UsageError(
                 f"the model has no symbolic dimension {name}",
-                hint=f"it has {', '.join(sorted(symbols)) or 'none'}",
+                hint=f"{did_you_mean(name, symbols)}it has {', '.join(sorted(symbols)) or 'none'}",
             )
         if not isinstance(sizes, int):
             _check_rank(inputs.get(name), name, sizes)
     for name in asked.set_inputs:
         if name not in inputs:
             raise UsageError(
-                f"the model has no input {name!r} to set", hint=f"it has {', '.join(inputs)}"
+                f"the model has no input {name!r} to set",
+                hint=f"{did_you_mean(name, inputs)}it has {', '.join(inputs)}",
             )
 
 
@@ -238,7 +240,7 @@ def check_batch_axes(batch_axes: Axes, known: Sequence[str]) -> None:
         if name not in known:
             raise UsageError(
                 f"the model has no input or output {name!r} to say the batch axis of",
-                hint=f"it has {', '.join(known)}",
+                hint=f"{did_you_mean(name, known)}it has {', '.join(known)}",
             )
 
 

@@ -10,7 +10,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from onnx.version_converter import ConvertError
 
 from odtc.core.disk.file_kinds import mistaken
-from odtc.core.disk.files import not_a_file
+from odtc.core.disk.files import check_the_path, not_a_file
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.onnx_model.weight_places import FLOATS
 from odtc.frontend.file.bodies import require_counts
@@ -52,7 +52,7 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
     file = Path(path)
     if not os.path.isfile(file):
         raise ModelError(
-            f"the model file {not_a_file(file)}", where=str(file), hint="check the path"
+            f"the model file {not_a_file(file)}", where=str(file), hint=check_the_path(file)
         )
     if file.stat().st_size == 0:
         raise ModelError("the model file is empty (0 bytes)", where=str(file), hint=_EXPORT_HINT)

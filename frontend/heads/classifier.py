@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx
 
 from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.options.option_text import did_you_mean
 from odtc.frontend.graph import attributes, describe_node
 from odtc.frontend.heads.tensors import Tensors
 
@@ -61,7 +62,8 @@ def find_classifier(tensors: Tensors, output: str | None = None) -> Classifier:
     declared = [value.name for value in tensors.graph.output]
     if output is not None and output not in declared:
         raise UsageError(
-            f"the model has no output {output!r}", hint=f"it has {', '.join(declared)}"
+            f"the model has no output {output!r}",
+            hint=f"{did_you_mean(output, declared)}it has {', '.join(declared)}",
         )
     stopped = []
     for name in declared if output is None else [output]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.ir.place import Place
+from odtc.core.options.option_text import did_you_mean
 from odtc.core.specs import free_name
 from odtc.frontend.graph import Graph, read_inputs
 from odtc.frontend.losses.given import InModel, LossGraph
@@ -141,7 +142,8 @@ def _known(graph: Graph, output: str | None) -> str:
         )
     if output not in declared:
         raise UsageError(
-            f"the model has no output {output!r}", hint=f"it has {', '.join(declared)}"
+            f"the model has no output {output!r}",
+            hint=f"{did_you_mean(output, declared)}it has {', '.join(declared)}",
         )
     return output
 

@@ -76,8 +76,11 @@ def parse_loss(text: str) -> Loss | LossGraph:
     for key, value in options.items():
         field = key.replace("-", "_")
         if field not in fields:
-            shown = ", ".join(each.replace("_", "-") for each in sorted(fields)) or "none"
-            raise UsageError(f"the loss {name} has no option {key!r}", hint=f"it has {shown}")
+            written = [each.replace("_", "-") for each in sorted(fields)]
+            raise UsageError(
+                f"the loss {name} has no option {key!r}",
+                hint=f"{did_you_mean(key, written)}it has {', '.join(written) or 'none'}",
+            )
         values[field] = _read(key, value, known[field])
     return LOSSES[name](**values)
 

@@ -57,10 +57,15 @@ def exclusive_groups(parser: argparse.ArgumentParser) -> list[set[str]]:
     ]
 
 
-def long_name(action: argparse.Action) -> str:
-    """The name of an option without its dashes; that of a positional argument as it is."""
+def long_names(action: argparse.Action) -> list[str]:
+    """The names of an option without their dashes; that of a positional argument as it is."""
     names = [each for each in action.option_strings if each.startswith("--")]
-    return names[0].removeprefix("--") if names else action.dest
+    return [each.removeprefix("--") for each in names] or [action.dest]
+
+
+def long_name(action: argparse.Action) -> str:
+    """The first of them."""
+    return long_names(action)[0]
 
 
 def help_of(parser: argparse.ArgumentParser, name: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from odtc.comparison.case import Case
 from odtc.core.errors import BuildError, UsageError
+from odtc.core.options.option_text import did_you_mean
 
 # Suites in odtc's repository; a wheel has none, since their models need PyTorch.
 _FOLDER = Path("benchmarks", "suites")
@@ -82,7 +83,9 @@ def _path_of(name: str) -> Path:
     known = sorted(path.stem for folder in folders for path in folder.glob(f"*{_SUFFIX}"))
     has = f"there are {', '.join(dict.fromkeys(known))}" if known else "its models need a clone"
     raise UsageError(
-        f"no suite {name!r}", where=str(_FOLDER), hint=f"{has} of odtc; or name a .toml file"
+        f"no suite {name!r}",
+        where=str(_FOLDER),
+        hint=f"{did_you_mean(name, known)}{has} of odtc; or name a .toml file",
     )
 
 

@@ -20,7 +20,7 @@ from odtc.core.process.progress import Progress, silent
 from odtc.driver.compilation import compile_step
 from odtc.driver.frontier import Frontier
 from odtc.driver.options.kinds import MODEL, TARGET
-from odtc.driver.options.option import kinds_of
+from odtc.driver.options.option import flag_names, kinds_of
 from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.feeds import Axes, Shapes
 from odtc.frontend.losses.terms import Losses, Term
@@ -31,6 +31,8 @@ from odtc.frontend.trained.lora import LoRA
 
 @takes(
     "odtc.compile",
+    "",
+    flag_names(StepOptions),
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,
@@ -169,6 +171,8 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
 
 @takes(
     "odtc.plan",
+    "",
+    flag_names(StepOptions),
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,

@@ -16,7 +16,7 @@ import numpy as np
 from odtc.core.artifact.archive import small_directory
 from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.file_limits import MOST_ARRAYS_BYTES
-from odtc.core.disk.files import not_a_file
+from odtc.core.disk.files import check_the_path, not_a_file
 from odtc.core.disk.tensor_file import DamagedError, read_header
 from odtc.core.errors import DataError
 from odtc.runtime_rpc.data.mapped import (
@@ -60,7 +60,9 @@ def read_tensors(path: Path, wanted: Wanted) -> Samples:
         DataError: it is missing or damaged, or does not fit the step.
     """
     if not path.is_file():
-        raise DataError(f"the data file {not_a_file(path)}", where=str(path), hint="check the path")
+        raise DataError(
+            f"the data file {not_a_file(path)}", where=str(path), hint=check_the_path(path)
+        )
     try:
         with open(path, "rb") as file:
             header = read_header(file)
@@ -120,7 +122,9 @@ def _npz_arrays(path: Path, wanted: Wanted) -> tuple[dict[str, np.ndarray], list
         DataError: the file is missing or no `.npz`.
     """
     if not os.path.isfile(path):
-        raise DataError(f"the data file {not_a_file(path)}", where=str(path), hint="check the path")
+        raise DataError(
+            f"the data file {not_a_file(path)}", where=str(path), hint=check_the_path(path)
+        )
     if error := mistaken(path, "file of arrays", DataError):
         raise error
     if not zipfile.is_zipfile(path):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odtc.core.disk.files import not_a_file
+from odtc.core.disk.files import check_the_path, not_a_file
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
@@ -76,7 +76,9 @@ def read_parquet(path: Path, wanted: Wanted) -> Samples:
 
 def _check(path: Path) -> None:
     if not path.is_file():
-        raise DataError(f"the data file {not_a_file(path)}", where=str(path), hint="check the path")
+        raise DataError(
+            f"the data file {not_a_file(path)}", where=str(path), hint=check_the_path(path)
+        )
     require_packages("pyarrow")
 
 

@@ -97,7 +97,7 @@ def _joined(
         here: dict[str, Setting] = {}
         for setting in table.settings:
             name = setting.action.dest
-            rivals = {each for group in groups if name in group for each in group}
+            rivals = {name, *(each for group in groups if name in group for each in group)}
             both = [each for each in here if each in rivals and not here[each].is_off]
             if both and not setting.is_off:
                 first, second = (each.keys[-1] for each in (here[both[0]], setting))

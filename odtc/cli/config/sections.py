@@ -15,7 +15,7 @@ from typing import Any
 from odtc.cli.config.file import WITHOUT, ConfigFile
 from odtc.cli.config.lines import Keys, lines_of
 from odtc.cli.config.values import UnfitError, value_of
-from odtc.cli.parser_tree import Path, actions_of, leaves_of, long_name
+from odtc.cli.parser_tree import Path, actions_of, leaves_of, long_names
 from odtc.core.errors import UsageError
 from odtc.core.options.option_text import did_you_mean
 
@@ -203,7 +203,7 @@ def configured(parser: argparse.ArgumentParser) -> dict[Path, argparse.ArgumentP
 
 def configurable(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     """What a file may give a command, by name."""
-    named = {long_name(action): action for action in actions_of(parser)}
+    named = {name: action for action in actions_of(parser) for name in long_names(action)}
     return {name: action for name, action in named.items() if name not in _GIVEN_ONLY}
 
 

@@ -11,6 +11,7 @@ from odtc.core.disk.files import not_a_file
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, ParityError, UsageError
 from odtc.core.options.byte_sizes import parse_bytes
+from odtc.core.options.option_text import did_you_mean
 from odtc.core.process.missing_packages import require_packages
 
 if TYPE_CHECKING:
@@ -131,7 +132,9 @@ def counts(text: str) -> list[int]:
 def _peers(text: str) -> list[str]:
     for name in text.split(","):
         if name not in PEERS:
-            raise argparse.ArgumentTypeError(f"no peer {name!r}; there are {', '.join(PEERS)}")
+            near = did_you_mean(name, PEERS)
+            known = ", ".join(PEERS)
+            raise argparse.ArgumentTypeError(f"no peer {name!r}; {near}there are {known}")
     return text.split(",")
 
 

@@ -37,6 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--trials", type=at_least(1), metavar="N", help="the most, those of earlier runs included")
     add(
         "--devices",
+        "--device",
         nargs="+",
         default=[],
         metavar="URL",

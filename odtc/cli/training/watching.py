@@ -131,6 +131,7 @@ def add_watching_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--metric",
+        "--metrics",
         **MANY,
         metavar="M",
         help="accuracy, top-k{k=5}, mse, mae, r2, f1, iou or perplexity of the validation",

@@ -33,7 +33,14 @@ from odtc.core.artifact.library_file import build_id
 from odtc.core.artifact.manifest import Manifest, parse_manifest
 from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.file_limits import MOST_MANIFEST_BYTES, MOST_MEMBERS_BYTES, MOST_PLAN_BYTES
-from odtc.core.disk.files import atomic_write, disk_full, disk_is_full, not_a_file, private_folder
+from odtc.core.disk.files import (
+    atomic_write,
+    check_the_path,
+    disk_full,
+    disk_is_full,
+    not_a_file,
+    private_folder,
+)
 from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import ArtifactError, UsageError
 
@@ -192,7 +199,9 @@ def load(path: str | os.PathLike[str], tvm_version: str | None) -> Bundle:
     """
     where = str(path)
     if not os.path.isfile(path):
-        raise ArtifactError(f"the artifact {not_a_file(path)}", where=where, hint="check the path")
+        raise ArtifactError(
+            f"the artifact {not_a_file(path)}", where=where, hint=check_the_path(path)
+        )
     if error := mistaken(path, "artifact of odtc", ArtifactError):
         raise error
     with (

@@ -1,6 +1,7 @@
 """Files are written whole or not at all, and a failure to write says which file and why."""
 
 import errno
+import itertools
 import os
 import shutil
 import tempfile
@@ -10,9 +11,12 @@ from pathlib import Path
 
 from odtc.core.disk.left_behind import new_folder, temporary_beside, temporary_folder
 from odtc.core.errors import OutputError
+from odtc.core.options.option_text import close_name
 
 # Of a disk, of a user's share, and of what a process may write into one file.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Names of a folder that are compared with one that is not there.
+_MOST_BESIDE = 1000
 
 
 @contextmanager
@@ -125,6 +129,21 @@ def check_room(needed: int) -> None:
             where=folder,
             hint="make room there, or set TMPDIR to a folder that has some",
         )
+
+
+def check_the_path(path: str | os.PathLike[str]) -> str:
+    """The hint for a file that is not there: one beside it with nearly its name and its ending."""
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [each.name for each in itertools.islice(entries, _MOST_BESIDE)]
+    except OSError:
+        names = []
+    apart = [os.path.splitext(each) for each in names if each != name]
+    alike = [each for each, its_ending in apart if its_ending == ending]
+    near = close_name(stem, alike)
+    return f"did you mean {os.path.join(folder, near + ending)}?" if near else "check the path"
 
 
 def not_a_file(path: str | os.PathLike[str]) -> str:

@@ -10,6 +10,7 @@ it may be beside its kind, such as a name that the model has, is checked where t
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 from odtc.core.errors import UsageError
@@ -20,6 +21,8 @@ from odtc.core.process.missing_packages import missing_package
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 def read_argument(of: Kind, value: Any, name: str, where: str) -> Any:
@@ -58,13 +61,14 @@ def _public_name(kind: type) -> str:
 
 
 def takes(
-    where: str, hint: str = "", /, **kinds: Kind
+    where: str, hint: str = "", also: Mapping[str, str] = _NO_NAMES, /, **kinds: Kind
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A function that says by a UsageError what is wrong with its arguments.
 
     Args:
         where: what its user calls it.
         hint: what is said where a call has too many or too few of them.
+        also: other names of arguments, as the command line has them, each with its own.
         kinds: of each of its arguments.
     """
 
@@ -74,7 +78,8 @@ def takes(
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            bound = bind(signature, where, args, kwargs, names, hint)
+            named = _named(kwargs, also, where) if also else kwargs
+            bound = bind(signature, where, args, named, names, hint)
             held = bound.arguments
             for name in held.keys() & kinds.keys():
                 held[name] = read_argument(kinds[name], held[name], name, where)
@@ -88,6 +93,22 @@ def takes(
         return call
 
     return decorated
+
+
+def _named(given: Mapping[str, Any], also: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Arguments by their own names.
+
+    Raises:
+        UsageError: one is given by both of its names.
+    """
+    both = [name for name in given if also.get(name) in given]
+    if both:
+        raise UsageError(
+            f"{both[0]} and {also[both[0]]} are the same argument",
+            where=where,
+            hint="give one of them",
+        )
+    return {also.get(name, name): value for name, value in given.items()}
 
 
 def plainly_made(kind: type[T]) -> type[T]:

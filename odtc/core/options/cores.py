@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from odtc.core.errors import UsageError
+from odtc.core.options.option_text import did_you_mean
 
 BIG, LITTLE, ALL = "big", "little", "all"
 WORDS = (BIG, LITTLE, ALL)
@@ -25,7 +26,8 @@ def parse_cores(text: str) -> str:
     if text not in WORDS and not _NUMBERS.fullmatch(text):
         raise UsageError(
             f"cores {text!r} is unknown",
-            hint=f"give {', '.join(WORDS)}, or the numbers of cores, such as 4,5",
+            hint=f"{did_you_mean(text, WORDS)}give {', '.join(WORDS)}, or the numbers of cores, "
+            "such as 4,5",
         )
     numbers = text.split(",")
     if len({int(it) for it in numbers if it.isdecimal()}) < len(numbers) and text not in WORDS:

@@ -58,11 +58,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     The beginning of one is near, too. Large letters, and what stands between words, make no
     difference.
     """
+    near = close_name(name, known)
+    return f"did you mean {near}? " if near else ""
+
+
+def close_name(name: str, known: Iterable[str]) -> str:
+    """The known name that is nearest to another; empty where none is near."""
     plain, given = {_plain(each): each for each in known}, _plain(name)
     close = difflib.get_close_matches(given, list(plain), n=1, cutoff=_NEAR)
     if not close and len(given) >= _LEAST_BEGINNING:
         close = [each for each in plain if each.startswith(given)]
-    return f"did you mean {plain[close[0]]}? " if close else ""
+    return plain[close[0]] if close else ""
 
 
 def meant(name: str, known: Iterable[str]) -> str:

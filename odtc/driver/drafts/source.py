@@ -15,6 +15,7 @@ from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.targets import CPU, Target
 from odtc.core.disk.files import check_room
 from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.options.option_text import did_you_mean
 from odtc.core.process.progress import Progress
 from odtc.driver.drafts.chosen import wanted
 from odtc.driver.layouts import LayoutChoice, layout_choice
@@ -151,7 +152,8 @@ def wants_mixed(options: StepOptions) -> bool:
     """Whether the user asks for mixed precision."""
     if options.precision not in PRECISIONS:
         raise UsageError(
-            f"unknown precision {options.precision!r}", hint=f"one of: {', '.join(PRECISIONS)}"
+            f"unknown precision {options.precision!r}",
+            hint=f"{did_you_mean(options.precision, PRECISIONS)}one of: {', '.join(PRECISIONS)}",
         )
     is_mixed = options.precision == "mixed"
     if is_mixed and options.allow_half_activations:
