@@ -12,6 +12,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan, parse_memory_plans
 from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import ArtifactError
+from odtc.core.notebook import html_table
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, optional
 from odtc.core.options.trainer_kinds import BUNDLE, DEVICE, THREADS
@@ -83,6 +84,18 @@ class Artifact:
     def __repr__(self) -> str:
         manifest = self.manifest
         return f"<odtc.Artifact for {manifest.target}, batches of {manifest.batch}>"
+
+    def _repr_html_(self) -> str:
+        manifest, sizes = self.manifest, self.manifest.sizes
+        rows = {
+            "target": str(manifest.target),
+            "batch": str(manifest.batch),
+            "loss": str(manifest.loss),
+            "parameters, bytes": f"{sizes.parameters:,}",
+            "optimizer, bytes": f"{sizes.optimizer:,}",
+            "step, bytes": f"{sizes.train_step:,}",
+        }
+        return html_table(rows.items())
 
     def close(self) -> None:
         """Removes the unpacked files; a `with` block ends with it, and so does a dropped artifact.

@@ -365,6 +365,11 @@ class Trainer(Fitter, DeviceState):
         """
         return self._evaluations.of(x, output, self._instead(ema))
 
+    @takes("trainer.predict", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
+    def predict(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
+        """An output in inference mode: `evaluate`, by the name that other libraries have for it."""
+        return self.evaluate(x, output, ema=ema)
+
     @alone
     def _may_skip(self) -> bool:
         """Whether a loss that is not finite is no error: its update was left out."""

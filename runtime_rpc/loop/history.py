@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odtc.core.errors import UsageError
+from odtc.core.notebook import html_table
 from odtc.core.options.option_text import did_you_mean
 
 Row = dict[str, float]
@@ -67,6 +68,11 @@ class History:
         return "\n".join([*lines, *([f"stopped: {self.stopped}"] if self.stopped else [])])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        names = self.keys()
+        rows = [[_shown(row.get(name)) for name in names] for row in self.rows]
+        return html_table(rows, names, f"stopped: {self.stopped}" if self.stopped else "")
 
 
 def for_json(row: Mapping[str, float]) -> dict[str, float | None]:

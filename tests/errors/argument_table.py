@@ -105,6 +105,13 @@ EPS = (*DECAY, 0)
 SCHEDULE = {"lr": (True, "0.1", None, [0.1], np.ones(2), 1j)}
 EMA = {"ema": NOT_FLAG}
 
+PREDICTED = {
+    "x": (*NOT_FEED, None, {}, {"z": np.ones((2, 4))}),
+    "output": (5, b"y", "", ["y"], np.ones(2), "z"),
+    **EMA,
+}
+
+
 # By the function's name, after `odtc.`.
 TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "L1": {"reduction": NOT_REDUCTION},
@@ -229,11 +236,8 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),
         "root": NOT_PATH,
     },
-    "Trainer.evaluate": {
-        "x": (*NOT_FEED, None, {}, {"z": np.ones((2, 4))}),
-        "output": (5, b"y", "", ["y"], np.ones(2), "z"),
-        **EMA,
-    },
+    "Trainer.evaluate": PREDICTED,
+    "Trainer.predict": PREDICTED,
     "Trainer.parameters": EMA,
     "Trainer.state_dict": EMA,
     "Trainer.to_torch": {"module": NOT_MODULE, **EMA},
