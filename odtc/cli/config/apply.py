@@ -74,6 +74,8 @@ def take_options(
     leaf.set_defaults(**{name: each.value for name, each in settings.items()})
     for each in settings.values():
         make_optional(each.action)
+    for group in leaf._mutually_exclusive_groups:
+        group.required &= not {each.dest for each in group._group_actions} & settings.keys()
     return taken
 
 

@@ -1,11 +1,13 @@
 """Which options hold for a command line: it wins over model, target and command."""
 
+import argparse
 import shutil
 from pathlib import Path
 
 import pytest
 
-from odtc.cli.config.apply import options_for, spelled
+from odtc.cli.config.apply import options_for, spelled, take_options
+from odtc.cli.config.file import parsed
 from odtc.cli.main import build_parser
 from odtc.core.errors import UsageError
 from tests.cli.training.digits import Digits
@@ -113,6 +115,23 @@ def test_two_of_which_a_command_takes_one(file: Path):
     with pytest.raises(UsageError, match="steps and epochs are not allowed together") as error:
         taken("train x.odtc --data d.npz")
     assert error.value.where == "odtc.toml, line 4"
+
+
+def test_one_of_two_that_a_command_needs_may_be_in_the_file(file: Path):
+    parser = argparse.ArgumentParser()
+    run = parser.add_subparsers(dest="command").add_parser("run")
+    rate = run.add_mutually_exclusive_group(required=True)
+    rate.add_argument("--lr", type=float)
+    rate.add_argument("--find-lr", action="store_true")
+    options = parsed(b"[run]\nlr = 0.5\n", file)
+    take_options(parser, ["run", "--find-lr"], options)
+    assert vars(parser.parse_args(["run", "--find-lr"])) == {
+        "command": "run",
+        "lr": None,
+        "find_lr": True,
+    }
+    take_options(parser, ["run"], options)
+    assert parser.parse_args(["run"]).lr == 0.5
 
 
 def test_words_that_are_wrong_are_errors_as_ever():
