@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from odtc.cli.config.file import ConfigFile, find, read
+from odtc.cli.config.file import ConfigFile, find_here, read
 from odtc.cli.config.given import asks_for_help, given_by, make_optional
 from odtc.cli.config.in_force import InForce, in_force
 from odtc.cli.config.sections import Sections, Setting, configured
@@ -110,7 +110,7 @@ def file_of(given: Path | None) -> tuple[ConfigFile | None, tuple[str, ...]]:
         UsageError: it has a fault.
     """
     if given is None:
-        found = find(Path.cwd())
+        found = find_here()
         return found.file, found.notes
     file = read(given)
     if file is None:

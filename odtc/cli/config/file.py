@@ -61,6 +61,14 @@ def from_here(path: Path) -> str:
     return os.path.relpath(path) if is_near else str(path.absolute())
 
 
+def find_here() -> Found:
+    """The file of the working folder, or of the nearest one above it; see `find`."""
+    try:
+        return find(Path.cwd())
+    except FileNotFoundError:  # somebody has removed the folder
+        return Found(None)
+
+
 def find(start: Path) -> Found:
     """The file of a folder, or of the nearest one above it.
 
@@ -85,7 +93,8 @@ def find(start: Path) -> Found:
 def _candidates(start: Path) -> Iterator[Path]:
     for folder in (start, *start.parents):
         for name in (NAME, PROJECT):
-            if (folder / name).is_file():
+            # Not of pathlib, which raises where a folder may not be looked into.
+            if os.path.isfile(folder / name):
                 yield folder / name
 
 

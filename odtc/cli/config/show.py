@@ -8,11 +8,12 @@ from typing import Any
 
 from odtc.cli.config.apply import Taken, file_of, options_for
 from odtc.cli.config.file import NAME, PROJECT, ConfigFile
-from odtc.cli.config.sections import Sections
+from odtc.cli.config.sections import Sections, configured
 from odtc.cli.console import aligned, emit, emit_json, say
 from odtc.cli.options import add_json_option
-from odtc.cli.parser_tree import long_name
-from odtc.core.errors import ExitCode
+from odtc.cli.parser_tree import command_in, commands_of, long_name
+from odtc.core.errors import ExitCode, UsageError
+from odtc.core.options.option_text import did_you_mean
 
 Row = tuple[str, str, str]
 
@@ -44,6 +45,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints a table."""
     if args.words:
+        command, _ = command_in(args.parser, args.words)
+        if command not in configured(args.parser):
+            said = " ".join(args.words)
+            raise UsageError(
+                f"no command that takes options from a file begins {said!r}",
+                hint=f"{did_you_mean(args.words[0], commands_of(args.parser))}write what comes "
+                "after odtc, such as: odtc config compile MODEL.onnx",
+            )
         taken = options_for(args.parser, args.words)
         file = taken.sections.file if taken.sections else None
         rows, notes = list(_in_force(taken)), taken.notes

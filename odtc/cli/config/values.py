@@ -10,10 +10,10 @@ from typing import Any
 from odtc.core.errors import UsageError
 
 # Options whose words are the name of a file or folder, by what `--help` calls it.
-_FILES = {"ART", "DATA", "DIR", "FILE", "FOLDER", "JSON", "JSONL", "MODEL", "NPZ", "ONNX", "OUT"}
-_FILES |= {"PATH", "TABLE", "WEIGHTS"}
+_FILES = {"ART", "ART|MODEL.onnx", "DATA", "DIR", "FILE", "FOLDER", "JSON", "JSONL", "MODEL"}
+_FILES |= {"NPZ", "ONNX", "OUT", "PATH", "RESULTS", "WEIGHTS"}
 # Options that may be the name of a file.
-_PERHAPS_FILES = {"layout", "loss"}
+_PERHAPS_FILES = {"layout", "loss", "suite"}
 # Of a device, whose folders are not this machine's.
 _NO_FILES = {"storage"}
 
@@ -113,12 +113,17 @@ def _called(given: Any) -> str:
     return {dict: "a table", list: "a list"}.get(type(given), "a date")
 
 
+def is_of_files(action: argparse.Action) -> bool:
+    """Whether the words of an option are names of files or folders."""
+    return str(action.metavar) in _FILES or action.dest == "output"
+
+
 def _placed(action: argparse.Action, word: str, folder: Path) -> str:
     """A word; the name of a file as it is from the working folder."""
     if action.dest in _NO_FILES or os.path.isabs(word):
         return word
     is_file = action.dest in _PERHAPS_FILES and (folder / word).is_file()
-    if not is_file and str(action.metavar) not in _FILES:
+    if not is_file and not is_of_files(action):
         return word
     near = os.path.relpath(folder) if Path.cwd().is_relative_to(folder.absolute()) else folder
     # Not of pathlib, which drops a last separator: it makes the name that of a folder.

@@ -54,6 +54,26 @@ def test_config_of_a_command_line(project: Path, capsys):
     assert lines[-1] == ["json", "true", "odtc.toml,", "line", "12"]
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [("trian x", "train"), ("config", ""), ("device stpo", ""), ("--lr", "")]
+)
+def test_config_of_what_is_no_command(words: str, meant: str, here: Path, capsys):
+    assert main(["config", *words.split()]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "no command that takes options from a file" in said or "unrecognized" in said
+    assert not meant or f"did you mean {meant}?" in said
+
+
+def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch, capsys):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["targets", "--json"]) == ExitCode.OK
+    assert main(["config"]) == ExitCode.OK
+    assert not capsys.readouterr().err.startswith("error")
+
+
 def test_without_a_file(here: Path, capsys):
     assert main(["config"]) == ExitCode.OK
     printed = capsys.readouterr()

@@ -9,7 +9,10 @@ import pytest
 
 from odtc.cli.config.file import read
 from odtc.cli.config.sections import Sections, configurable
+from odtc.cli.config.values import is_of_files
 from odtc.cli.main import build_parser
+from odtc.cli.model.inspect import picture
+from odtc.cli.options import output_file
 from odtc.cli.parser_tree import leaves_of
 from odtc.core.errors import UsageError
 
@@ -193,6 +196,14 @@ def test_files_are_those_beside_the_file(parser, tmp_path: Path, monkeypatch):
         Path("../x"),
         "on/device",
     ]
+
+
+def test_what_is_read_as_a_path_is_one(parser):
+    """A name in the file is relative to its folder, whichever option it is of."""
+    kinds = (Path, output_file, picture)
+    for path, leaf in leaves_of(parser):
+        actions = [each for each in leaf._actions if each.type in kinds]
+        assert all(is_of_files(each) for each in actions), path
 
 
 def test_every_option_has_a_name_of_its_own(parser):
