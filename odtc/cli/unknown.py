@@ -22,6 +22,8 @@ def unknown_options(
     first = unknown[0].partition("=")[0]
     others = [name for name, known in options.items() if first in known]
     near = did_you_mean(first, sorted(options[command])) if first.startswith("-") else ""
+    if first in options[command]:
+        near = f"{first} comes after odtc {command}; "
     if not near and others:
         near = f"{first} is an option of {', '.join(f'odtc {name}' for name in others)}; "
     return UsageError(

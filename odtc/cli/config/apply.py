@@ -24,12 +24,14 @@ class Taken:
         sections: of the file; None where there is none.
         found: what holds.
         notes: of files that were passed over.
+        unknown: words that the command does not take.
     """
 
     command: Command = ()
     sections: Sections | None = None
     found: InForce = field(default_factory=lambda: InForce({}, {}))
     notes: tuple[str, ...] = ()
+    unknown: Sequence[str] = ()
 
     def said(self) -> list[str]:
         """What is to be said of it, a line each."""
@@ -90,17 +92,17 @@ def options_for(
     command, leaf = command_in(parser, words)
     if command not in configured(parser) or asks_for_help(words):
         return Taken(command)
-    given = given_by(leaf, words[len(command) :])
+    given, unknown = given_by(leaf, words[len(command) :])
     if given.pop("no_config", False):
-        return Taken(command)
+        return Taken(command, None, InForce(given, {}), (), unknown)
     other, notes = given.pop("config", None), ()
     if file is None:
         file, notes = file_of(other)
     if not file:
-        return Taken(command, None, InForce(given, {}), notes)
+        return Taken(command, None, InForce(given, {}), notes, unknown)
     sections = Sections(file, parser)
     found = in_force(sections, command, given, exclusive_groups(leaf))
-    return Taken(command, sections, found, notes)
+    return Taken(command, sections, found, notes, unknown)
 
 
 def file_of(given: Path | None) -> tuple[ConfigFile | None, tuple[str, ...]]:

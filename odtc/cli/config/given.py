@@ -18,20 +18,26 @@ def asks_for_help(words: Sequence[str]) -> bool:
     return not _HELP.isdisjoint(words[:end])
 
 
-def given_by(parser: argparse.ArgumentParser, words: Sequence[str]) -> dict[str, Any]:
+def given_by(
+    parser: argparse.ArgumentParser, words: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
     """The options and arguments that the words after a command give, by where they are kept.
+
+    Returns:
+        These, and the words that the command does not take.
 
     Raises:
         UsageError: a word is none of the command's.
     """
     with _nothing_required(parser):
-        found, _ = parser.parse_known_args(words, argparse.Namespace())
+        found, unknown = parser.parse_known_args(words, argparse.Namespace())
     own = {action.dest: action for action in actions_of(parser)}
-    return {
+    given = {
         name: value
         for name, value in vars(found).items()
         if name in own and (own[name].option_strings or value not in (None, []))
     }
+    return given, unknown
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from odtc.cli.config.sections import Sections, configured
 from odtc.cli.console import aligned, emit, emit_json, say
 from odtc.cli.options import add_json_option
 from odtc.cli.parser_tree import command_in, commands_of, long_name
+from odtc.cli.unknown import unknown_options
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.options.option_text import did_you_mean
 
@@ -54,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
                 "after odtc, such as: odtc config compile MODEL.onnx",
             )
         taken = options_for(args.parser, args.words)
+        if taken.unknown:
+            raise unknown_options(args.parser, command[0], taken.unknown)
         file = taken.sections.file if taken.sections else None
         rows, notes = list(_in_force(taken)), taken.notes
     else:

@@ -64,6 +64,14 @@ def test_config_of_what_is_no_command(words: str, meant: str, here: Path, capsys
     assert not meant or f"did you mean {meant}?" in said
 
 
+def test_an_option_that_there_is_not_or_that_comes_too_early(project: Path, capsys):
+    assert main(["config", "train", "--epoch", "3"]) == ExitCode.USAGE
+    assert "did you mean --epochs?" in capsys.readouterr().err
+    words = ["train", "d.odtc", "--data", "d.npz", "--lr", "1"]
+    assert main(["--no-config", *words]) == ExitCode.USAGE
+    assert "--no-config comes after odtc train" in capsys.readouterr().err
+
+
 def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch, capsys):
     gone = tmp_path / "gone"
     gone.mkdir()
