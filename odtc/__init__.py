@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odtc.driver.entry_points import compile_model as compile
     from odtc.driver.entry_points import plan_model as plan
     from odtc.from_pytorch import from_torch
+    from odtc.frontend.inputs.normalization import Normalize
     from odtc.frontend.losses.classification import NLL, CrossEntropy
     from odtc.frontend.losses.elementwise import L1, MSE, BCEWithLogits, Huber, KLDiv, SmoothL1
     from odtc.frontend.losses.given import InModel, LossGraph
@@ -67,6 +68,7 @@ __all__ = [
     "LoRA",
     "LossGraph",
     "LossScale",
+    "Normalize",
     "OdtcError",
     "RMSProp",
     "SmoothL1",
@@ -101,6 +103,7 @@ _HOME = {
     "Group": ("odtc.frontend.optimizers.groups", "Group"),
     "Lion": ("odtc.frontend.optimizers.sgd", "Lion"),
     "LossScale": ("odtc.frontend.optimizers.update", "LossScale"),
+    "Normalize": ("odtc.frontend.inputs.normalization", "Normalize"),
     "LoRA": ("odtc.frontend.trained.lora", "LoRA"),
     "Callback": ("odtc.runtime_rpc.loop.callback", "Callback"),
     "EarlyStopping": ("odtc.runtime_rpc.loop.stopping", "EarlyStopping"),

@@ -7,6 +7,7 @@ TVM is imported where there is something to build.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from odtc.artifact import Artifact
@@ -14,6 +15,7 @@ from odtc.backends.targets import Target
 from odtc.core.errors import UsageError
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.process.progress import Progress
+from odtc.driver.drafts.normalizing import as_normalize
 from odtc.driver.options.step_options import StepOptions
 from odtc.step_cache.key import named_files, step_key
 from odtc.step_cache.store import KeptStep, beside, find, keep
@@ -45,6 +47,8 @@ def compile_step(
             where="offload",
             hint="give a memory budget, such as 64MiB or auto",
         )
+    # Read once: data may be large, and the key of the step is to have its numbers.
+    options = replace(options, normalize=as_normalize(options.normalize))
     kept = _kept_or_built(model, target, options, budget, progress)
     for note in kept.warnings:
         warn_caller(f"compile: {note}")

@@ -23,6 +23,7 @@ from odtc.driver.options.kinds import MODEL, TARGET
 from odtc.driver.options.option import flag_names, kinds_of
 from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.feeds import Axes, Shapes
+from odtc.frontend.inputs.normalization import Normalize
 from odtc.frontend.losses.terms import Losses, Term
 from odtc.frontend.optimizers.optimizer import Optimizer
 from odtc.frontend.optimizers.update import Update
@@ -54,6 +55,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     shape: Shapes | None = None,
     batch_axes: Axes | None = None,
     set_inputs: Mapping[str, Any] | None = None,
+    normalize: Normalize | str | os.PathLike[str] | None = None,
     precision: str = "float32",
     memory_budget: int | str | None = None,
     micro_batches: int | None = None,
@@ -97,6 +99,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             name, where the model does not show it; None for one that holds none.
         set_inputs: values of inputs that are constants of the step, by name: numbers or lists. The
             exported model has these inputs as before.
+        normalize: what is done to an image or a row in front of the model, as a part of it:
+            `odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of
+            data to compute means and deviations from. Images are then fed as pixels: bytes from 0
+            to 255.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
             as float16, and where the CPU, or the GPU that the target names, has float16 arithmetic,
             large products multiply it. Such products need a loss scale: it is `dynamic` unless the
@@ -153,6 +159,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         shape=shape,
         batch_axes=batch_axes,
         set_inputs=set_inputs,
+        normalize=normalize,
         precision=precision,
         micro_batches=micro_batches,
         allow_split_batchnorm=allow_split_batchnorm,
@@ -196,6 +203,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     shape: Shapes | None = None,
     batch_axes: Axes | None = None,
     set_inputs: Mapping[str, Any] | None = None,
+    normalize: Normalize | str | os.PathLike[str] | None = None,
     precision: str = "float32",
     micro_batches: int | None = None,
     allow_split_batchnorm: bool = False,
@@ -240,6 +248,10 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             name, where the model does not show it; None for one that holds none.
         set_inputs: values of inputs that are constants of the step, by name: numbers or lists. The
             exported model has these inputs as before.
+        normalize: what is done to an image or a row in front of the model, as a part of it:
+            `odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of
+            data to compute means and deviations from. Images are then fed as pixels: bytes from 0
+            to 255.
         precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
             as float16, and where the CPU, or the GPU that the target names, has float16 arithmetic,
             large products multiply it. Such products need a loss scale: it is `dynamic` unless the
@@ -292,6 +304,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         shape=shape,
         batch_axes=batch_axes,
         set_inputs=set_inputs,
+        normalize=normalize,
         precision=precision,
         micro_batches=micro_batches,
         allow_split_batchnorm=allow_split_batchnorm,

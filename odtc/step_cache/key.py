@@ -18,6 +18,7 @@ from odtc.backends.targets import CPU, HOST, Target
 from odtc.core.artifact.bundle import file_sha256
 from odtc.core.disk.package_files import is_as_loaded
 from odtc.core.errors import OdtcError
+from odtc.driver.drafts.normalizing import as_normalize
 from odtc.driver.options.option import arguments_of
 from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.losses.given import LossGraph
@@ -72,7 +73,11 @@ def step_key(
 def _read(options: StepOptions) -> dict[str, Any]:
     """The options with the loss and the optimizer read."""
     update = as_update(SGD() if options.optimizer is None else options.optimizer)
-    return arguments_of(options) | {"loss": terms_of(options.loss), "optimizer": update}
+    return arguments_of(options) | {
+        "loss": terms_of(options.loss),
+        "optimizer": update,
+        "normalize": as_normalize(options.normalize),
+    }
 
 
 def named_files(options: StepOptions) -> list[Path]:

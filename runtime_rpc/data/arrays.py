@@ -7,8 +7,9 @@ for a language model.
 import os
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,9 @@ from odtc.runtime_rpc.data.wanted import Wanted
 _SAID_BYTES = 256 << 20
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
+# From the names of all arrays of a file to those that are read.
+_Choice = Callable[[Collection[str]], Collection[str]]
+
 
 def read_npz(path: Path, wanted: Wanted) -> Samples:
     """The samples of an `.npz` file; those that are stored stay in it.
@@ -41,7 +45,7 @@ def read_npz(path: Path, wanted: Wanted) -> Samples:
     Raises:
         DataError: the file is missing or no `.npz`, an array is missing, or one does not fit.
     """
-    arrays, names = _npz_arrays(path, wanted)
+    arrays, names = _npz_arrays(path, partial(_keys, wanted))
     found = _samples(arrays, names, wanted, path)
     held = [n for n, a in arrays.items() if not is_mapped(a) and a.nbytes >= _SAID_BYTES]
     if not held:
@@ -59,6 +63,36 @@ def read_tensors(path: Path, wanted: Wanted) -> Samples:
     Raises:
         DataError: it is missing or damaged, or does not fit the step.
     """
+    arrays, names = _tensor_arrays(path, partial(_keys, wanted))
+    return _samples(arrays, names, wanted, path)
+
+
+def read_folder_of_arrays(path: Path, wanted: Wanted) -> Samples:
+    """The samples of a folder with files such as `x.npy` and `y.npy`; they stay in these.
+
+    Raises:
+        DataError: one is damaged, or they do not fit the step.
+    """
+    arrays, names = _folder_arrays(path, partial(_keys, wanted))
+    return _samples(arrays, names, wanted, path)
+
+
+def arrays_in(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an `.npz` file, a safetensors file or a folder of `.npy` files, by name.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    read = _npz_arrays
+    if path.is_dir():
+        read = _folder_arrays
+    elif path.suffix.lower() == ".safetensors":
+        read = _tensor_arrays
+    return read(path, lambda names: names)[0]
+
+
+def _tensor_arrays(path: Path, choose: _Choice) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The tensors that are read, and the names of all."""
     if not path.is_file():
         raise DataError(
             f"the data file {not_a_file(path)}", where=str(path), hint=check_the_path(path)
@@ -70,24 +104,20 @@ def read_tensors(path: Path, wanted: Wanted) -> Samples:
         raise mistaken(path, "file of arrays", DataError) or DataError(
             f"not a readable safetensors file ({error})", where=str(path), hint="write it again"
         ) from error
-    keys = _keys(wanted, header.entries)
+    keys = choose(header.entries)
     arrays = {}
     for name, entry in header.entries.items():
         if name in keys and 0 not in entry.shape:
             array = mapped_array(path, header.start + entry.begin, entry.dtype, entry.shape)
             arrays[name] = array if array.nbytes >= LEAST_BYTES else np.array(array)
-    return _samples(arrays, [*header.entries], wanted, path)
+    return arrays, [*header.entries]
 
 
-def read_folder_of_arrays(path: Path, wanted: Wanted) -> Samples:
-    """The samples of a folder with files such as `x.npy` and `y.npy`; they stay in these.
-
-    Raises:
-        DataError: one is damaged, or they do not fit the step.
-    """
+def _folder_arrays(path: Path, choose: _Choice) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The arrays that are read, and the names of all."""
     files = {each.stem: each for each in sorted(path.glob("*.npy"))}
     arrays = {}
-    for name in _keys(wanted, files):
+    for name in choose(files):
         if name in files:
             try:
                 arrays[name] = mapped_npy(files[name])
@@ -97,7 +127,7 @@ def read_folder_of_arrays(path: Path, wanted: Wanted) -> Samples:
                     where=str(files[name]),
                     hint="save it with numpy.save",
                 ) from error
-    return _samples(arrays, [*files], wanted, path)
+    return arrays, [*files]
 
 
 def _keys(wanted: Wanted, names: Collection[str]) -> set[str]:
@@ -115,7 +145,7 @@ def _samples(
     return samples_in(arrays, names, wanted.inputs, wanted.labels, str(path))
 
 
-def _npz_arrays(path: Path, wanted: Wanted) -> tuple[dict[str, np.ndarray], list[str]]:
+def _npz_arrays(path: Path, choose: _Choice) -> tuple[dict[str, np.ndarray], list[str]]:
     """The arrays that are read, and the names of all.
 
     Raises:
@@ -136,7 +166,7 @@ def _npz_arrays(path: Path, wanted: Wanted) -> tuple[dict[str, np.ndarray], list
         ):
             file.opened()
             names = archive.files
-            keys = _keys(wanted, names)
+            keys = choose(names)
             arrays = {name: _read(path, archive, name) for name in names if name in keys}
     except (
         *(zipfile.BadZipFile, zlib.error),

@@ -109,7 +109,8 @@ class Mixup(Augmentation):
     def images(self, images: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """See `Augmentation.images`; labels are drawn the same again."""
         share, order = random.beta(self.alpha, self.alpha), random.permutation(len(images))
-        return (share * images + (1 - share) * images[order]).astype(images.dtype)
+        mixed = share * images + (1 - share) * images[order]
+        return (mixed.round() if images.dtype.kind in "iu" else mixed).astype(images.dtype)
 
 
 AUGMENTATIONS: Mapping[str, type[Augmentation]] = {

@@ -78,18 +78,11 @@ class Images(Source):
         return digest.hexdigest()[:32]
 
     def _decoded(self, file: Path) -> np.ndarray:
-        from PIL import Image, ImageOps
+        from PIL import Image
 
         shape, at = self.fed.spec.shape, self.channels
         height, width = (shape[2], shape[3]) if at == 1 else (shape[1], shape[2])
-        try:
-            with Image.open(file) as image:
-                upright = ImageOps.exif_transpose(image)
-        except Exception as error:  # Each format has exceptions of its own.
-            raise DataError(
-                f"not a readable image ({error})", where=str(file), hint="remove it"
-            ) from error
-        drawn = _of_bytes(upright, file).convert(_MODES[shape[at]])
+        drawn = opened(file).convert(_MODES[shape[at]])
         if drawn.size != (width, height):
             drawn = drawn.resize((width, height), Image.Resampling.BILINEAR)
         pixels = np.asarray(drawn).reshape(height, width, shape[at])
@@ -97,6 +90,24 @@ class Images(Source):
         if np.dtype(self.fed.spec.dtype).kind == "f":
             return pixels.astype(np.float32) / np.float32(255)
         return pixels
+
+
+def opened(file: Path) -> "Image.Image":
+    """An image of bytes, upright.
+
+    Raises:
+        DataError: it cannot be read, or nothing says how large its numbers may be.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(file) as image:
+            upright = ImageOps.exif_transpose(image)
+    except Exception as error:  # Each format has exceptions of its own.
+        raise DataError(
+            f"not a readable image ({error})", where=str(file), hint="remove it"
+        ) from error
+    return _of_bytes(upright, file)
 
 
 def _of_bytes(image: "Image.Image", file: Path) -> "Image.Image":
@@ -124,12 +135,11 @@ def _is_hidden(path: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def read_images(path: Path, wanted: Wanted) -> Images:
-    """The images of a folder.
+def image_files(path: Path) -> tuple[list[Path], list[tuple[Path, int]]]:
+    """The folders of classes, and the images in them, each with the number of its folder.
 
     Raises:
-        DataError: it has none, or not as many classes as the step.
-        MissingPackageError: pillow is not installed.
+        DataError: there are no images.
     """
     seen = sorted(each for each in path.iterdir() if not _is_hidden(each, path))
     folders = [each for each in seen if each.is_dir()]
@@ -145,6 +155,17 @@ def read_images(path: Path, wanted: Wanted) -> Images:
             where=str(path),
             hint=_HINT,
         )
+    return folders, found
+
+
+def read_images(path: Path, wanted: Wanted) -> Images:
+    """The images of a folder.
+
+    Raises:
+        DataError: it has none, or not as many classes as the step.
+        MissingPackageError: pillow is not installed.
+    """
+    folders, found = image_files(path)
     require_packages("PIL")
     fed, channels = _image_input(wanted.inputs, path)
     label, classes = _class_label(wanted.labels, path)

@@ -1,7 +1,7 @@
 """Samples of tables: CSV and Parquet, a sample a row."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,36 @@ def read_csv(path: Path, wanted: Wanted) -> Samples:
         DataError: it is missing or malformed, or does not fit the step.
         MissingPackageError: pyarrow is not installed.
     """
+    table = _csv_table(path)
+    names = table.column_names
+    return _samples(table, names, _chosen(names, wanted, path), wanted, path)
+
+
+def features_of(path: Path) -> np.ndarray:
+    """The columns of a table that no label is usually called as, [rows, columns] of float64.
+
+    Raises:
+        DataError: it is missing or malformed, or has no such column.
+        MissingPackageError: pyarrow is not installed.
+    """
+    if path.suffix.lower() == ".parquet":
+        table = _parquet_table(path, _features)
+    else:
+        table = _csv_table(path)
+    found = [
+        _column(table, name, path).astype(np.float64) for name in _features(table.column_names)
+    ]
+    if not found or not table.num_rows:
+        raise DataError("the table has no features, or no rows", where=str(path), hint=_COLUMNS)
+    return np.stack(found, axis=1)
+
+
+def _features(names: Sequence[str]) -> list[str]:
+    labels = {each for label in LABELS for each in _called(label, names)}
+    return [name for name in names if name not in labels]
+
+
+def _csv_table(path: Path) -> "Table":
     _check(path)
     from pyarrow import ArrowInvalid, csv
 
@@ -48,8 +78,7 @@ def read_csv(path: Path, wanted: Wanted) -> Samples:
             where=str(path),
             hint="separate the columns by commas, in a .tsv file by tabs",
         )
-    names = table.column_names
-    return _samples(table, names, _chosen(names, wanted, path), wanted, path)
+    return table
 
 
 def read_parquet(path: Path, wanted: Wanted) -> Samples:
@@ -59,19 +88,31 @@ def read_parquet(path: Path, wanted: Wanted) -> Samples:
         DataError: it is missing or damaged, or does not fit the step.
         MissingPackageError: pyarrow is not installed.
     """
+    chosen: dict[str, list[str]] = {}
+    names: list[str] = []
+
+    def choose(found: Sequence[str]) -> list[str]:
+        names.extend(found)
+        chosen.update(_chosen(found, wanted, path))
+        return [name for each in chosen.values() for name in each]
+
+    table = _parquet_table(path, choose)
+    return _samples(table, names, chosen, wanted, path)
+
+
+def _parquet_table(path: Path, choose: Callable[[Sequence[str]], Sequence[str]]) -> "Table":
+    """The columns that are chosen of the names of all."""
     _check(path)
     from pyarrow import ArrowException, parquet
 
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-            chosen = _chosen(schema.names, wanted, path)
-            used = [schema.field(name) for each in chosen.values() for name in each]
+            used = [schema.field(name) for name in choose(schema.names)]
             _check_memory(file.metadata.num_rows, [each.type for each in used], path)
-            table = file.read([each.name for each in used])
+            return file.read([each.name for each in used])
     except (ArrowException, OSError) as error:
         raise _unreadable(path, "Parquet", error) from error
-    return _samples(table, schema.names, chosen, wanted, path)
 
 
 def _check(path: Path) -> None:

@@ -51,6 +51,7 @@ def step_identity(manifest: Manifest) -> dict[str, Any]:
         "batch": manifest.batch,
         "parameters": _parameters(manifest),
         "inputs that were set": dict(manifest.bound),
+        "normalisation": dict(manifest.normalized),
         "micro-batches": manifest.micro_batches,
         "target": manifest.target,
         "odtc": manifest.odtc,

@@ -30,6 +30,7 @@ WORDS: dict[Form, tuple[list[str], Any]] = {
     Form.AXES: (["x=1", "y=none"], {"x": 1, "y": None}),
     Form.VALUES: (["k=2", "m=1,2"], {"k": 2, "m": [1, 2]}),
     Form.ADAPTERS: (["rank=2"], odtc.LoRA(rank=2)),
+    Form.NORMALIZATION: (["mean=0.5,std=0.25"], odtc.Normalize(0.5, 0.25)),
 }
 
 

@@ -75,6 +75,7 @@ STEP = {
     "shape": (*NOT_MAPPING, {"N": True}, {"N": 2.0}, {"x": (2, "4")}, {"x": (2, None)}, {"N": "2"}),
     "batch_axes": (*NOT_MAPPING[:4], {"x": True}, {"x": "0"}, {"x": 0.0}, {"x": (0,)}),
     "set_inputs": (5, "x=1", [1], {5: 1}, {"x": "fast"}, {"x": None}, {"x": [[1], [2, 3]]}),
+    "normalize": (5, True, "", b"imagenet", "mean=0.5", "imagent", (0.5, 0.5), {"mean": 0.5}),
     "precision": (*NOT_TEXT, np.float16, torch.float16, "half"),
     "micro_batches": NOT_COUNT,
     "allow_split_batchnorm": NOT_FLAG,
@@ -172,6 +173,11 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "seed": (*NOT_OPTION_COUNT[:-2], -1),
         "rslora": NOT_SWITCH,
         "dropout": (*NOT_NUMBER, -0.5, 1.0, np.inf),
+    },
+    "Normalize": {
+        "mean": (True, "0.5", None, [], [None], [np.nan], np.inf, {"r": 0.5}, [0.5, 0.5]),
+        "std": (True, "0.5", None, [], ["0.5"], [0.0], -1.0, np.nan, [0.5, 0.5]),
+        "input": _optional(NOT_TEXT),
     },
     "Update": {
         "optimizer": (None, 5, "", True, torch.optim.SGD, {}),

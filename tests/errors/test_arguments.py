@@ -128,6 +128,7 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     "schedules.Cosine": lambda _, k: odtc.schedules.Cosine(**{"lr": 0.1, "steps": 2} | k),
     "schedules.OneCycle": lambda _, k: odtc.schedules.OneCycle(**{"lr": 0.1, "steps": 2} | k),
     "schedules.Warmup": lambda _, k: odtc.schedules.Warmup(**{"then": SCHEDULE, "steps": 2} | k),
+    "Normalize": lambda _, k: odtc.Normalize(**{"mean": 0.5, "std": 0.5} | k),
     "schedules.Schedule.__call__": lambda _, k: SCHEDULE(**k),
     "schedules.parse_schedule": lambda _, k: odtc.schedules.parse_schedule(
         **{"text": "cosine", "lr": 0.1, "updates": 10} | k

@@ -41,6 +41,7 @@ OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "shape": (None, {"n": 3}, {"n": 4}, {"m": 3}, {"x": (1, 2)}),
     "batch_axes": (None, {"x": 0}, {"x": None}),
     "set_inputs": (None, {"k": 1}, {"k": 1.0}, {"k": True}, {"k": [1]}, {"k": np.ones(2)}),
+    "normalize": (None, "imagenet", "mean=0.5,std=0.5", odtc.Normalize(0.5, 0.25)),
     "precision": ("float32", "mixed"),
     "dropout": (True, False),
     "seed": (0, 1),
@@ -94,6 +95,10 @@ def test_an_option_counts(model: Path, name: str) -> None:
         (
             "--loss y=mse --shape n=3 --set k=1",
             {"loss": {"y": "mse"}, "shape": {"n": 3}, "set_inputs": {"k": 1}},
+        ),
+        (
+            "--normalize mean=0.5,std=0.25",
+            {"normalize": odtc.Normalize(0.5, 0.25)},
         ),
         (
             "--lora rank=2 --train w b --freeze c",

@@ -32,6 +32,12 @@ def _adapters(text: str) -> Any:
     return parse_lora(text)
 
 
+def _normalization(text: str) -> Any:
+    from odtc.driver.drafts.normalizing import as_normalize
+
+    return as_normalize(text)
+
+
 @dataclass(frozen=True)
 class _Reader:
     """How the words after a flag become the value of an option.
@@ -58,6 +64,7 @@ _READERS = {
     Form.VALUES: _Reader({**MANY, "type": parse_setting}, dict),
     Form.LOSSES: _Reader({"nargs": "+"}, _losses),
     Form.ADAPTERS: _Reader(read=_adapters),
+    Form.NORMALIZATION: _Reader(read=_normalization),
 }
 
 

@@ -139,6 +139,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
             for item in manifest.evaluations
         ],
         "bound": dict(manifest.bound),
+        "normalized": dict(manifest.normalized),
         "kernels": dict(manifest.kernels),
         "tensors": counts(manifest),
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},

@@ -56,6 +56,10 @@ class StepPlan:
     time: float
 
 
+# Parts of a manifest that only some steps have.
+_OF_SOME = frozenset(("kernels", "normalized"))
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """An output that can be evaluated.
@@ -111,6 +115,7 @@ class Manifest:
         layouts: of images in the training step; None where all have that of ONNX.
         bound: inputs of the model that a step does not take: the value of each that was given when
             it was compiled, and None for those that nothing needs.
+        normalized: inputs that the model normalises, each with means and deviations, as text.
         kernels: bytes of the kernels for each CPU, by LLVM's names of these, where the target has
             several; the first are those that TVM runs.
         files: member of the artifact to its sha256.
@@ -137,6 +142,7 @@ class Manifest:
     tuned: Mapping[str, str] = field(default_factory=dict)
     layouts: LayoutPlan | None = None
     bound: Mapping[str, Any] = field(default_factory=dict)
+    normalized: Mapping[str, str] = field(default_factory=dict)
     kernels: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
@@ -206,13 +212,13 @@ class Manifest:
         return json.dumps(self.as_data(), indent=1)
 
     def as_data(self) -> dict[str, Any]:
-        """The manifest as what JSON has; a step for one CPU says nothing of sets of kernels.
+        """The manifest as what JSON has, without what only some steps have and this one has not.
 
-        So older artifacts have the identity that they were made with, and older versions read those
-        for one CPU.
+        So older artifacts have the identity that they were made with, and older versions read what
+        says nothing that is new to them.
         """
         data = dataclasses.asdict(self)
-        return data if self.kernels else {key: data[key] for key in data if key != "kernels"}
+        return {key: data[key] for key in data if data[key] or key not in _OF_SOME}
 
 
 def parse_manifest(text: str | bytes, where: str) -> Manifest:
@@ -246,7 +252,8 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["tuned"] = dict(data["tuned"])
         data["layouts"] = data["layouts"] and read_layout_plan(data["layouts"])
         data["bound"] = dict(data["bound"])
-        # Steps that were compiled before there were several sets of kernels do not say it.
+        # Steps that were compiled before there were these do not say it.
+        data["normalized"] = {str(k): str(v) for k, v in data.get("normalized", {}).items()}
         data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.options.option_text import did_you_mean
 from odtc.core.process.progress import Progress
 from odtc.driver.drafts.chosen import wanted
+from odtc.driver.drafts.normalizing import normalized_by
 from odtc.driver.layouts import LayoutChoice, layout_choice
 from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.feeds import Axes, InputOptions
@@ -53,6 +54,7 @@ class Source:
         read: the model's graph as it was read, whose arrays all drafts share.
         broken: names of its weights that are not finite.
         axes: of the inputs, along which the samples lie; None before it is known.
+        normalized: inputs that are normalised in the model, each with how, as text.
     """
 
     model: onnx.ModelProto
@@ -68,6 +70,7 @@ class Source:
     read: Graph
     broken: frozenset[str]
     axes: Axes | None = None
+    normalized: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
@@ -113,7 +116,9 @@ def read_source(
     onnx_model = load_model(model, in_file=True)
     check_room(ROOM + Path(model).stat().st_size)
     records, times = _known(target, options)
+    normalized = normalized_by(options.normalize, onnx_model)
     read = read_graph(modern(onnx_model), wanted(options)[0])
+    read.notes += [f"{name}: {said}" for name, said in normalized.items()]
     return Source(
         model=onnx_model,
         target=target,
@@ -127,6 +132,7 @@ def read_source(
         layouts=layout_choice(target, options.layout, is_mixed=is_mixed, is_tight=is_tight),
         read=read,
         broken=not_finite(read.parameters),
+        normalized=normalized,
     )
 
 

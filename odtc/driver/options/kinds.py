@@ -59,6 +59,13 @@ AXES = optional(
 VALUES = optional(
     mapping(ANYTHING, "dictionary", "give values by the name of an input: {'sr': 16000}")
 )
+NORMALIZATION = optional(
+    either(
+        instance_of("odtc.frontend.inputs.normalization", "Normalize", "odtc.Normalize", ""),
+        PATH,
+        hint="give odtc.Normalize(mean, std), 'imagenet', or the path of data to compute them from",
+    )
+)
 PRECISION = TEXT.with_hint("give 'float32' or 'mixed'")
 DEVICE = optional(
     instance_of(

@@ -28,7 +28,7 @@ class Form(Enum):
     # Several words, of which a second flag adds more.
     TEXTS = auto()
     SIZES, AXES, VALUES = auto(), auto(), auto()
-    LOSSES, ADAPTERS = auto(), auto()
+    LOSSES, ADAPTERS, NORMALIZATION = auto(), auto(), auto()
 
 
 @dataclass(frozen=True)

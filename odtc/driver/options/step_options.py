@@ -22,6 +22,7 @@ from odtc.driver.options.option import Flag, Form, option
 if TYPE_CHECKING:
     from odtc.autoschedule.tuning.record import Device
     from odtc.frontend.feeds import Axes, Shapes
+    from odtc.frontend.inputs.normalization import Normalize
     from odtc.frontend.losses.terms import Losses, Term
     from odtc.frontend.optimizers.optimizer import Optimizer
     from odtc.frontend.optimizers.update import Update
@@ -151,6 +152,21 @@ class StepOptions:
             "the value of an input that is then not fed: a number, or several with commas, such "
             "as sr=16000",
             "INPUT=VALUE",
+        ),
+    )
+    normalize: Normalize | str | os.PathLike[str] | None = option(
+        None,
+        kinds.NORMALIZATION,
+        "what is done to an image or a row in front of the model, as a part of it: "
+        "`odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of "
+        "data to compute means and deviations from. Images are then fed as pixels: bytes from 0 "
+        "to 255.",
+        Flag(
+            "--normalize",
+            Form.NORMALIZATION,
+            "normalise an image or a row inside the model, which then takes pixels (uint8): "
+            "imagenet, mean=0.485:0.456:0.406,std=0.229:0.224:0.225, or data to compute them from",
+            "HOW",
         ),
     )
     precision: str = option(

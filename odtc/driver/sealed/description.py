@@ -56,6 +56,7 @@ def manifest_of(name: str, digest: str, made: BuiltPlans) -> Manifest:
         tuned=built.tuned,
         layouts=read_layout_plan(json.loads(built.layouts)) if built.layouts else None,
         bound=step.draft.graph.bound,
+        normalized=source.normalized,
         kernels=_kernels(built, source.target),
     )
 

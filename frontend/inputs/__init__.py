@@ -1,0 +1,1 @@
+"""What is done to a model's inputs in front of its own first node."""

@@ -1,0 +1,37 @@
+"""What a user says of a normalisation, read: numbers, a text, or data to compute them from."""
+
+import os
+
+import onnx
+
+from odtc.frontend.inputs.normalization import NAMED, Normalize, parse_normalization
+from odtc.frontend.inputs.normalize_input import normalize_input
+from odtc.runtime_rpc.data.moments import moments_of
+
+
+def as_normalize(given: Normalize | str | os.PathLike[str] | None) -> Normalize | None:
+    """The normalisation; that of data has the data's own means and deviations.
+
+    Raises:
+        DataError: the data cannot be read, or has neither pixels nor rows.
+        UsageError: the text is malformed.
+    """
+    if given is None or isinstance(given, Normalize):
+        return given
+    text = os.fspath(given)
+    if text in NAMED or not os.path.exists(text):
+        return parse_normalization(text)
+    means, deviations = moments_of(text)
+    return Normalize(means, deviations)
+
+
+def normalized_by(
+    given: Normalize | str | os.PathLike[str] | None, model: onnx.ModelProto
+) -> dict[str, str]:
+    """Normalises an input of a model, in place; its name and how, nothing where none is asked for.
+
+    Raises:
+        OdtcError: see `as_normalize` and `normalize_input`.
+    """
+    read = as_normalize(given)
+    return normalize_input(model, read) if read else {}
