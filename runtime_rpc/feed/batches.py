@@ -19,6 +19,8 @@ from odtc.runtime_rpc.feed.shape_hints import shape_hint
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
 
+_PIXELS = "give pixels as bytes from 0 to 255: of numbers in [0, 1], (255 * x).round()"
+
 
 def named_arrays(
     feed: Feed, names: Sequence[str], what: str = "input", ignored: Collection[str] = ()
@@ -66,10 +68,11 @@ def fitted(array: np.ndarray, spec: TensorSpec, what: str = "input") -> np.ndarr
     if array.dtype == spec.dtype and array.flags.c_contiguous:
         return array
     if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+        is_pixels = spec.dtype == "uint8" and array.dtype.kind == "f"
         raise DataError(
             f"{spec.name} is {array.dtype}; the step takes {spec.dtype}",
             where=where,
-            hint=f"convert it to {spec.dtype}",
+            hint=_PIXELS if is_pixels else f"convert it to {spec.dtype}",
         )
     return cast(array, spec.dtype, where)
 

@@ -62,7 +62,7 @@ def fit(trainer: Trained, asked: Asked) -> History:
             "metrics and validate_every need validation data", where="fit", hint="give validation="
         )
     _resume(trainer, asked.resume)
-    feed = feed_of(asked, trainer)
+    feed = feed_of(asked.data, asked.seed, asked.augment, trainer)
     epochs = None if asked.steps else asked.epochs or 1
     last_step = feed.steps_of(epochs) if epochs else asked.steps
     validation = validation_of(trainer, asked.validation, asked.metrics, ema=asked.ema)
@@ -87,26 +87,32 @@ def fit(trainer: Trained, asked: Asked) -> History:
     return history
 
 
-def feed_of(asked: Asked, trainer: Trained) -> Feed:
+def feed_of(data: Any, seed: int, augment: Any, trainer: Trained) -> Feed:
     """The batches of what a caller gives.
+
+    Args:
+        data: as of `Trainer.fit`.
+        seed: of the samples' order.
+        augment: what is done to images.
+        trainer: whose step takes them.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
         UsageError: it is nothing of which there are samples.
     """
-    data, manifest = asked.data, trainer.manifest
+    manifest = trainer.manifest
     source = source_of(data, manifest)
     if source is None:
-        if asked.augment:
+        if augment:
             raise UsageError(
                 "augment needs samples that are asked for by number, and the data is "
                 f"{shown(data)}",
                 where="augment",
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
-        return Passes(data, manifest, begin=partial(seed_loader, data, asked.seed))
+        return Passes(data, manifest, begin=partial(seed_loader, data, seed))
     _warn(source)
-    return Stream(augmented(source, asked.augment, manifest), manifest.batch, asked.seed)
+    return Stream(augmented(source, augment, manifest), manifest.batch, seed)
 
 
 def validation_of(trainer: Trained, data: Any, metrics: Any, *, ema: bool) -> Validation | None:

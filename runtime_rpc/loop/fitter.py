@@ -9,6 +9,7 @@ from odtc.core.options.kinds import (
     ANYTHING,
     FLAG,
     FUNCTION,
+    NUMBER,
     PATH,
     TEXT,
     Kind,
@@ -20,6 +21,7 @@ from odtc.core.options.kinds import (
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.callback import Callback
     from odtc.runtime_rpc.loop.history import History
+    from odtc.runtime_rpc.loop.rates.curve import RateCurve
     from odtc.runtime_rpc.loop.trained import Trained
 
 _COUNT: Kind = optional(whole_from(1))
@@ -127,3 +129,56 @@ class Fitter:
             augment,
         )
         return fit(cast("Trained", self), asked)
+
+    @takes(
+        "trainer.find_learning_rate",
+        data=ANYTHING,
+        lowest=NUMBER,
+        highest=NUMBER,
+        points=whole_from(2),
+        seed=whole_from(0),
+        steps_per_call=whole_from(1),
+        augment=_NAMES,
+    )
+    def find_learning_rate(
+        self,
+        data: Any,
+        *,
+        lowest: float = 1e-7,
+        highest: float = 10.0,
+        points: int = 100,
+        seed: int = 0,
+        steps_per_call: int = 1,
+        augment: Sequence[str] = (),
+    ) -> "RateCurve":
+        """Tries learning rates from small to large, an update each, and suggests one.
+
+            curve = trainer.find_learning_rate("train.npz")
+            print(curve)
+            trainer.fit("train.npz", lr=curve.suggestion, epochs=20)
+
+        It is the range test of Smith, "Cyclical Learning Rates for Training Neural Networks", 2017,
+        with the rate at which the loss falls steepest. Nothing of it is left: weights, statistics,
+        the optimizer's state and the steps are those of before, to the bit.
+
+        Args:
+            data: as of `fit`.
+            lowest: the first learning rate, above 0.
+            highest: the last one; the test ends before it where the loss has grown to several times
+                the least.
+            points: how many there are; each is the one before times the same factor.
+            seed: as of `fit`.
+            steps_per_call: as of `train`.
+            augment: as of `fit`.
+
+        Returns:
+            The rates with their losses, and the suggestion; printed, a chart.
+
+        Raises:
+            OdtcError: as of `fit`; the trainer is as it was before, but where a device was lost.
+        """
+        from odtc.runtime_rpc.loop.fit import feed_of
+        from odtc.runtime_rpc.loop.rates.range_test import RangeTest
+
+        test, trainer = RangeTest(lowest, highest, points), cast("Trained", self)
+        return test.run(trainer, feed_of(data, seed, augment, trainer), steps_per_call)

@@ -238,6 +238,15 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         **EMA,
         "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
     },
+    "Trainer.find_learning_rate": {
+        "data": (None, 5, b"x", object(), np.ones((2, 4)), {"z": np.ones((2, 4))}, [5], [("x",)]),
+        "lowest": (*NOT_NUMBER, np.inf, 0, -1.0, 20.0),
+        "highest": (*NOT_NUMBER, np.inf, 0, 1e-8),
+        "points": (*NOT_COUNT, 1),
+        "seed": (*NOT_WHOLE, None, -1),
+        "steps_per_call": NOT_COUNT,
+        "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
+    },
     "Trainer.profile": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),
         "root": NOT_PATH,

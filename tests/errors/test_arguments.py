@@ -106,6 +106,9 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     "Trainer.fit": lambda s, k: s.trainer.fit(
         **{"data": (X, Y), "lr": 0.1, "validation": (X, Y)} | k
     ),
+    "Trainer.find_learning_rate": lambda s, k: s.trainer.find_learning_rate(
+        **{"data": (X, Y), "points": 2} | k
+    ),
     "Checkpoint": lambda s, k: odtc.Checkpoint(**{"path": s.folder / "c"} | k),
     "BestCheckpoint": lambda s, k: odtc.BestCheckpoint(**{"path": s.folder / "c"} | k),
     "Trainer.profile": lambda s, k: s.trainer.profile(**k).__enter__(),

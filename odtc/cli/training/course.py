@@ -25,7 +25,8 @@ class Course:
         data: the file of samples.
         epochs: passes over them; None where steps are given, or for one.
         steps: in all, those before a checkpoint too; None where epochs are.
-        lr: the learning rate.
+        lr: the learning rate; None where it is to be found.
+        find_lr: whether rates are tried, in place of a run.
         schedule: its course, as text.
         warmup: updates of a linear warm-up.
         seed: of the samples' order.
@@ -35,7 +36,8 @@ class Course:
     data: Path
     epochs: int | None
     steps: int | None
-    lr: float
+    lr: float | None
+    find_lr: bool
     schedule: str
     warmup: int
     seed: int
@@ -55,7 +57,7 @@ class Course:
 
         source = augmented(source, self.augment or (), manifest)
         stream = Stream(source, manifest.batch, self.seed)
-        left = 0 if self.steps else stream.left_of(self.epochs or 1)
+        left = 0 if self.steps or self.find_lr else stream.left_of(self.epochs or 1)
         if left:
             say(f"note: {left_text(stream, left)}")
         return stream
@@ -72,6 +74,8 @@ class Course:
         """
         # Imported here, for a quick `--help`.
         from odtc.schedules import Warmup, parse_schedule
+
+        assert self.lr is not None
 
         if self.warmup >= updates:
             say(f"note: all {updates} updates are of the warm-up, which takes {self.warmup}")
@@ -98,7 +102,14 @@ def add_course_options(parser: argparse.ArgumentParser) -> None:
         help="passes over the data (default: 1)",
     )
     length.add_argument("--steps", type=at_least(1, _MOST), metavar="N", help="steps in all")
-    add("--lr", type=float, required=True, metavar="F", help="the learning rate")
+    rate = parser.add_mutually_exclusive_group(required=True)
+    rate.add_argument("--lr", type=float, metavar="F", help="the learning rate")
+    rate.add_argument(
+        "--find-lr",
+        action="store_true",
+        help="train nothing: try learning rates from small to large, an update each, and print the "
+        "losses and the rate at which they fall steepest",
+    )
     add(
         "--schedule",
         default="constant",

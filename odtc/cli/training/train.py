@@ -10,6 +10,7 @@ from odtc.cli.interrupts import StopRequest
 from odtc.cli.options import add_json_option, group_of
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
+from odtc.cli.training.rate_finding import check_alone, find_rate
 from odtc.cli.training.reconnect import RecoverableTrainer
 from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run, run_identity
 from odtc.cli.training.running import Running, add_running_options
@@ -85,6 +86,8 @@ class _Asked:
             OutputError: a file that is to be written cannot be.
         """
         check_text(self.text)
+        if self.course.find_lr:
+            check_alone(self._of_a_run)
         self.keep.check()
         self.export.check()
         self.watching.check()
@@ -103,6 +106,29 @@ class _Asked:
             check_writable(path)
         if folder:
             check_new_folder(folder)
+
+    @property
+    def _of_a_run(self) -> dict[str, object]:
+        """What is asked for that only a run does, by the option's name."""
+        course, watching = self.course, self.watching
+        return {
+            "epochs": course.epochs,
+            "steps": course.steps,
+            "warmup": course.warmup,
+            "eval-data": self.eval_data,
+            "validation": watching.validation,
+            "best": watching.best,
+            "patience": watching.patience,
+            "max-time": watching.max_time,
+            "log": watching.log,
+            "tensorboard": watching.tensorboard,
+            "ema": watching.ema,
+            "checkpoint": self.keep.checkpoint,
+            "export": self.export.export,
+            "export-adapters": self.export.export_adapters,
+            "export-peft": self.export.export_peft,
+            "export-gguf": self.export.export_gguf,
+        }
 
     def check_manifest(self, manifest: "Manifest") -> None:
         """Checks that the artifact has what is to be exported.
@@ -175,6 +201,10 @@ def run(args: argparse.Namespace) -> int:
     manifest = artifact.manifest
     asked.check_manifest(manifest)
     source = read_source(course.data, manifest, asked.text)
+    if course.find_lr:
+        trainer = RecoverableTrainer(artifact, asked.running, keep, {}).trainer
+        stream = course.stream(source, manifest)
+        return find_rate(trainer, stream, asked.running.steps_per_call, is_json=asked.json)
     held = evaluation_of(asked.eval_data, manifest, asked.text, source, ema=watching.ema)
     validation = watching.measured(manifest, asked.text, source)
     stream = course.stream(source, manifest)

@@ -1,0 +1,1 @@
+"""Which learning rate a step may take: the range test, and the curve that it gives."""
