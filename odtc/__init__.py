@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.keeping import BestCheckpoint, Checkpoint
     from odtc.runtime_rpc.loop.logs import JsonLines, TensorBoard
     from odtc.runtime_rpc.loop.stopping import EarlyStopping, TimeLimit
+    from odtc.runtime_rpc.loop.view.live_view import LiveView
     from odtc.runtime_rpc.trainer import Trainer
 
 __version__ = VERSION
@@ -65,6 +66,7 @@ __all__ = [
     "JsonLines",
     "KLDiv",
     "Lion",
+    "LiveView",
     "LoRA",
     "LossGraph",
     "LossScale",
@@ -110,6 +112,7 @@ _HOME = {
     "TimeLimit": ("odtc.runtime_rpc.loop.stopping", "TimeLimit"),
     "Checkpoint": ("odtc.runtime_rpc.loop.keeping", "Checkpoint"),
     "BestCheckpoint": ("odtc.runtime_rpc.loop.keeping", "BestCheckpoint"),
+    "LiveView": ("odtc.runtime_rpc.loop.view.live_view", "LiveView"),
     "JsonLines": ("odtc.runtime_rpc.loop.logs", "JsonLines"),
     "TensorBoard": ("odtc.runtime_rpc.loop.logs", "TensorBoard"),
     "History": ("odtc.runtime_rpc.loop.history", "History"),

@@ -32,6 +32,9 @@ class Callback:
     def on_train_end(self, run: "Run") -> None:
         """After the last step, also where something stopped the run; not after an error."""
 
+    def on_exception(self, run: "Run") -> None:
+        """In place of that after an error or an interrupt, which goes on its way afterwards."""
+
 
 class OnEpoch(Callback):
     """A function that gets the row of each epoch.

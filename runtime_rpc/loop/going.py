@@ -18,7 +18,12 @@ def go(run: Run, callbacks: Sequence[Callback]) -> History:
     Raises:
         OdtcError: as of `Trainer.train`, `Trainer.evaluate` and the callbacks.
     """
-    return _Going(run, callbacks).all()
+    going = _Going(run, callbacks)
+    try:
+        return going.all()
+    except BaseException:
+        going.broken()
+        raise
 
 
 class _Going:
@@ -39,6 +44,10 @@ class _Going:
         run.note()
         self._tell("on_train_end")
         return run.history
+
+    def broken(self) -> None:
+        """Lets callbacks close what they hold."""
+        self._tell("on_exception")
 
     def _segment(self) -> None:
         """Steps up to the next row of the history, or to what stops the run."""

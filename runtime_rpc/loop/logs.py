@@ -56,6 +56,10 @@ class JsonLines(Callback):
         if self._file:
             self._file.close()
 
+    def on_exception(self, run: "Run") -> None:
+        """See `Callback.on_exception`."""
+        self.on_train_end(run)
+
     def _write(self, said: dict[str, Any]) -> None:
         assert self._file
         with output_errors(self._path):
@@ -113,4 +117,9 @@ class TensorBoard(Callback):
 
     def on_train_end(self, run: "Run") -> None:
         """See `Callback.on_train_end`."""
-        self._writer.close()
+        if self._writer:
+            self._writer.close()
+
+    def on_exception(self, run: "Run") -> None:
+        """See `Callback.on_exception`."""
+        self.on_train_end(run)

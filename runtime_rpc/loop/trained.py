@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from odtc.core.artifact.manifest import Manifest, StepPlan
+from odtc.runtime_rpc.sessions.session import Session
 
 
 class Trained(Protocol):
@@ -15,10 +16,12 @@ class Trained(Protocol):
     Attributes:
         steps: number of steps taken, checkpoints included.
         progress: of a run, as text; checkpoints keep it.
+        session: where steps run.
     """
 
     steps: int
     progress: str
+    session: Session
 
     @property
     def manifest(self) -> Manifest: ...  # noqa: D102

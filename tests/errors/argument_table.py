@@ -174,6 +174,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "rslora": NOT_SWITCH,
         "dropout": (*NOT_NUMBER, -0.5, 1.0, np.inf),
     },
+    "LiveView": {"console": (5, "stderr", True)},
     "Normalize": {
         "mean": (True, "0.5", None, [], [None], [np.nan], np.inf, {"r": 0.5}, [0.5, 0.5]),
         "std": (True, "0.5", None, [], ["0.5"], [0.0], -1.0, np.nan, [0.5, 0.5]),

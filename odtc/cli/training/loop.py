@@ -1,10 +1,11 @@
 """The steps of a run, up to its end or a signal, as a person sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odtc.cli.console import Update, progress_of, readable_bytes, say
+from odtc.cli.console import Update, console, progress_of, readable_bytes, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.runtime_rpc.loop.callback import Callback
 
@@ -49,7 +50,7 @@ class Told(Callback):
         update: takes the steps done and a remark.
     """
 
-    def __init__(self, done: Done, update: Update) -> None:
+    def __init__(self, done: Done, update: Update = lambda step, remark: None) -> None:
         self._done, self._update = done, update
         self._seconds, self._plan = 0.0, None
 
@@ -109,6 +110,18 @@ def take_steps(run: "Run", callbacks: Sequence[Callback], done: Done) -> StopReq
 
     total = run.course.last_step
     assert total is not None
-    with interruption(at_once=False) as asked, progress_of(total, run.step) as update:
-        go(run, [Told(done, update), Signals(asked), *callbacks])
+    with interruption(at_once=False) as asked, _shown(total, done) as views:
+        go(run, [*views, Signals(asked), *callbacks])
     return asked
+
+
+@contextmanager
+def _shown(total: int, done: Done) -> Iterator[Sequence[Callback]]:
+    """What shows a run of so many steps: curves in a terminal, a line now and then elsewhere."""
+    if not console().is_terminal:
+        with progress_of(total, 0) as update:
+            yield [Told(done, update)]
+        return
+    from odtc.runtime_rpc.loop.view.live_view import LiveView
+
+    yield [Told(done), LiveView(console())]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -82,6 +82,26 @@ def test_a_run_whose_terminal_goes_away_comes_to_its_checkpoint(digits: Digits, 
         assert process.wait(SECONDS) == ExitCode.HUNG_UP
     assert (here / "c").stat().st_mtime_ns > before
     assert not any((here / "tmp").iterdir())
+
+
+def test_a_terminal_is_whole_after_ctrl_c(digits: Digits, here: Path):
+    """Curves are drawn there, with the cursor hidden meanwhile."""
+    ours, theirs = pty.openpty()
+    with training(digits, here, "env", "TERM=xterm", "LINES=30", stream=theirs) as process:
+        os.close(theirs)
+        asked, written = False, b""
+        with suppress(OSError):  # the end of what was written there
+            while part := os.read(ours, 1 << 16):
+                written += part
+                if not asked and b"step 5" in written:
+                    process.send_signal(signal.SIGINT)
+                    asked = True
+        assert process.wait(SECONDS) == ExitCode.INTERRUPTED
+    os.close(ours)
+    hidden, shown = b"\x1b[?25l", b"\x1b[?25h"
+    assert b". loss" in written
+    assert written.count(hidden) == written.count(shown) == 1
+    assert b"interrupted after step" in written.partition(shown)[2]
 
 
 def test_under_nohup_the_run_goes_on(digits: Digits, here: Path):
