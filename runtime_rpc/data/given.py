@@ -21,6 +21,8 @@ from odtc.runtime_rpc.data.indexed import indexed
 from odtc.runtime_rpc.data.readers import read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
+from odtc.runtime_rpc.data.wanted import Text, Wanted
 from odtc.runtime_rpc.feed.arrays import as_array
 from odtc.runtime_rpc.feed.batches import named_arrays
 
@@ -30,24 +32,30 @@ class Kind:
     """A kind of data.
 
     Attributes:
-        takes: whether something is of it.
-        read: makes a source of it.
+        takes: whether something is of it, with what is said of text.
+        read: makes a source of it, for a step, with what is said of text.
     """
 
-    takes: Callable[[Any], bool]
-    read: Callable[[Any, Manifest], Source]
+    takes: Callable[[Any, Text], bool]
+    read: Callable[[Any, Manifest, Text], Source]
 
 
-def source_of(data: Any, manifest: Manifest, what: str = "data") -> Source | None:
+def source_of(data: Any, manifest: Manifest, text: Text, what: str = "data") -> Source | None:
     """The source of what a caller gives; None of what can only be gone through.
+
+    Args:
+        data: any.
+        manifest: of the step.
+        text: how text becomes samples.
+        what: it is called in messages.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
         UsageError: it is nothing of which there are samples.
     """
     for kind in KINDS:
-        if kind.takes(data):
-            return kind.read(data, manifest)
+        if kind.takes(data, text):
+            return kind.read(data, manifest, text)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
         return None
     raise UsageError(
@@ -87,7 +95,7 @@ def seed_loader(data: Any, seed: int, number: int) -> None:
         generator.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
 
 
-def _is_pair(data: Any) -> bool:
+def _is_pair(data: Any, _: Text) -> bool:
     """Whether it is inputs and labels, each an array or arrays by name: no list of batches."""
     return isinstance(data, tuple) and len(data) == 2 and all(map(_is_arrays, data))
 
@@ -98,7 +106,7 @@ def _is_arrays(value: Any) -> bool:
     return value is None or hasattr(value, "dtype")
 
 
-def _of_pair(data: tuple[Any, Any], manifest: Manifest) -> Samples:
+def _of_pair(data: tuple[Any, Any], manifest: Manifest, _: Text) -> Samples:
     inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
     x = _named(data[0], [item.spec.name for item in inputs], "input", [*manifest.bound])
     y = _named({} if data[1] is None else data[1], [i.spec.name for i in labels], "label")
@@ -112,25 +120,43 @@ def _named(
     return {name: as_array(array, what) for name, array in found.items()}
 
 
-def _of_mapping(data: Mapping[str, Any], manifest: Manifest) -> Samples:
+def _of_mapping(data: Mapping[str, Any], manifest: Manifest, _: Text) -> Samples:
     arrays = {name: as_array(value, f"data {name}") for name, value in data.items()}
     return samples_in(arrays, [*arrays], manifest.of_role(Role.INPUT), manifest.labels, "data")
 
 
-def _of_path(data: str | os.PathLike[str], manifest: Manifest) -> Source:
-    return read_data(Path(os.fspath(data)), manifest)
+def _of_path(data: str | os.PathLike[str], manifest: Manifest, text: Text) -> Source:
+    return read_data(Path(os.fspath(data)), manifest, text)
 
 
-def _is_indexed(data: Any) -> bool:
+def _are_documents(data: Any, text: Text) -> bool:
+    """Whether they are texts, or mappings with text; of a Dataset only where text is asked for.
+
+    A Dataset of Hugging Face may have its text still, beside what was made of it.
+    """
+    may_be = isinstance(data, list | tuple) or (text.tokenizer and _is_indexed(data, text))
+    return bool(may_be) and len(data) > 0 and is_document(data[0])
+
+
+def _of_documents(data: Any, manifest: Manifest, text: Text) -> Samples:
+    return rows_of_documents(data, Wanted(manifest.of_role(Role.INPUT), manifest.labels, text))
+
+
+def _of_dataset(data: Any, manifest: Manifest, _: Text) -> Source:
+    return indexed(data, manifest)
+
+
+def _is_indexed(data: Any, _: Text) -> bool:
     """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
     is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
     return not is_held and all(hasattr(data, name) for name in ("__getitem__", "__len__"))
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind(lambda data: isinstance(data, Source), lambda data, _: data),
-    Kind(lambda data: isinstance(data, str | os.PathLike), _of_path),
+    Kind(lambda data, _: isinstance(data, Source), lambda data, *_: data),
+    Kind(lambda data, _: isinstance(data, str | os.PathLike), _of_path),
     Kind(_is_pair, _of_pair),
-    Kind(lambda data: isinstance(data, Mapping), _of_mapping),
-    Kind(_is_indexed, indexed),
+    Kind(lambda data, _: isinstance(data, Mapping), _of_mapping),
+    Kind(_are_documents, _of_documents),
+    Kind(_is_indexed, _of_dataset),
 )

@@ -109,6 +109,8 @@ def _parquet_table(path: Path, choose: Callable[[Sequence[str]], Sequence[str]])
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
             used = [schema.field(name) for name in choose(schema.names)]
+            for field in used:
+                _check_type(field.name, field.type, path)
             _check_memory(file.metadata.num_rows, [each.type for each in used], path)
             return file.read([each.name for each in used])
     except (ArrowException, OSError) as error:
@@ -128,16 +130,34 @@ def _unreadable(path: Path, what: str, error: Exception) -> DataError:
     return DataError(f"not a readable {what} file ({said})", where=str(path), hint=_COLUMNS)
 
 
+def _check_type(name: str, kind: "DataType", path: Path) -> None:
+    """Checks that a column has numbers, before it is read: a text may be as long as it likes.
+
+    Raises:
+        DataError: it has others.
+    """
+    from pyarrow import types
+
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return
+    raise _no_numbers(name, f"cells of type {kind}", path)
+
+
+def _no_numbers(name: str, what: str, path: Path) -> DataError:
+    return DataError(
+        f"the column {printable(name)} has {what}; each cell is a number",
+        where=str(path),
+        hint="fill empty cells, and give classes their numbers, from 0",
+    )
+
+
 def _check_memory(rows: int, types: "Sequence[DataType]", path: Path) -> None:
     """Checks what a small file may become: a column of one number takes some bytes there.
 
     Raises:
         DataError: it is more than this machine has left.
     """
-    from pyarrow import types as kinds
-
-    numbers = [each for each in types if kinds.is_primitive(each)]
-    sizes = [max(each.bit_width // 8, 1) for each in numbers]
+    sizes = [max(each.bit_width // 8, 1) for each in types]
     # The columns, and beside them the array that they become.
     size = rows * (sum(sizes) + len(sizes) * max(sizes, default=0))
     try:
@@ -254,9 +274,5 @@ def _column(table: "Table", name: str, path: Path) -> np.ndarray:
         what = f"cells of type {column.type}"
         if column.null_count:
             what = f"{column.null_count} cells that are empty or no number"
-        raise DataError(
-            f"the column {printable(name)} has {what}; each cell is a number",
-            where=str(path),
-            hint="fill empty cells, and give classes their numbers, from 0",
-        )
+        raise _no_numbers(name, what, path)
     return kept

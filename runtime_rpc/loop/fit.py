@@ -14,6 +14,7 @@ from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.given import held_source, seed_loader, source_of
 from odtc.runtime_rpc.data.source import Source, Stream, check_same_classes
+from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback, OnEpoch
 from odtc.runtime_rpc.loop.course import Course
@@ -51,6 +52,7 @@ class Asked:
     steps_per_call: int
     ema: bool
     augment: Any
+    text: Text
 
 
 def fit(trainer: Trained, asked: Asked) -> History:
@@ -62,10 +64,10 @@ def fit(trainer: Trained, asked: Asked) -> History:
             "metrics and validate_every need validation data", where="fit", hint="give validation="
         )
     _resume(trainer, asked.resume)
-    feed = feed_of(asked.data, asked.seed, asked.augment, trainer)
+    feed = feed_of(asked.data, asked.seed, asked.augment, asked.text, trainer)
     epochs = None if asked.steps else asked.epochs or 1
     last_step = feed.steps_of(epochs) if epochs else asked.steps
-    validation = validation_of(trainer, asked.validation, asked.metrics, ema=asked.ema)
+    validation = validation_of(trainer, asked)
     if validation and isinstance(feed, Stream):
         check_same_classes(feed.source, validation.source)
     course = Course(
@@ -87,13 +89,29 @@ def fit(trainer: Trained, asked: Asked) -> History:
     return history
 
 
-def feed_of(data: Any, seed: int, augment: Any, trainer: Trained) -> Feed:
+def text_of(tokenizer: str | None, end_token: str | None, *, pack: bool) -> Text:
+    """How text becomes samples.
+
+    Raises:
+        UsageError: there is an end token, and no tokenizer.
+    """
+    if end_token and not tokenizer:
+        raise UsageError(
+            f"end_token is {end_token!r}, and there is no tokenizer that has it",
+            where="fit",
+            hint="give tokenizer=, too",
+        )
+    return Text(Path(tokenizer) if tokenizer else None, end_token, pack)
+
+
+def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) -> Feed:
     """The batches of what a caller gives.
 
     Args:
         data: as of `Trainer.fit`.
         seed: of the samples' order.
         augment: what is done to images.
+        text: how text becomes samples.
         trainer: whose step takes them.
 
     Raises:
@@ -101,7 +119,7 @@ def feed_of(data: Any, seed: int, augment: Any, trainer: Trained) -> Feed:
         UsageError: it is nothing of which there are samples.
     """
     manifest = trainer.manifest
-    source = source_of(data, manifest)
+    source = source_of(data, manifest, text)
     if source is None:
         if augment:
             raise UsageError(
@@ -115,21 +133,22 @@ def feed_of(data: Any, seed: int, augment: Any, trainer: Trained) -> Feed:
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)
 
 
-def validation_of(trainer: Trained, data: Any, metrics: Any, *, ema: bool) -> Validation | None:
+def validation_of(trainer: Trained, asked: Asked) -> Validation | None:
     """What is measured on other data; None where none is given.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
         UsageError: a metric is none, or does not go with the labels.
     """
+    data, metrics = asked.validation, asked.metrics
     if data is None:
         return None
     manifest = trainer.manifest
-    source = source_of(data, manifest, "validation")
+    source = source_of(data, manifest, asked.text, "validation")
     if source is None:
         source = held_source(manifest, Passes(data, manifest).one_pass())
     _warn(source)
-    found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), ema)
+    found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), asked.ema)
     if note := found.note:
         warn_caller(note)
     return found

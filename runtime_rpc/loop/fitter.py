@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 _COUNT: Kind = optional(whole_from(1))
 _NAMES = several(TEXT, "list of names", "give a list, such as ['flip', 'crop{pixels=4}']")
+_TEXT: dict[str, Kind] = {
+    "tokenizer": optional(PATH),
+    "end_token": optional(TEXT),
+    "pack": FLAG,
+}
 _CALLBACKS = several(ANYTHING, "list of callbacks", "give a list, such as [odtc.EarlyStopping()]")
 
 
@@ -48,6 +53,7 @@ class Fitter:
         steps_per_call=whole_from(1),
         ema=FLAG,
         augment=_NAMES,
+        **_TEXT,
     )
     def fit(  # noqa: PLR0913 - one keyword for each choice of the user
         self,
@@ -66,6 +72,9 @@ class Fitter:
         steps_per_call: int = 1,
         ema: bool = False,
         augment: Sequence[str] = (),
+        tokenizer: str | None = None,
+        end_token: str | None = None,
+        pack: bool = False,
     ) -> "History":
         """Trains over data, with a validation at the end of each epoch.
 
@@ -77,7 +86,8 @@ class Fitter:
                 mapping `{name: array}`, all of whose samples are shuffled in each epoch; a Dataset
                 of PyTorch or of Hugging Face; or what gives pairs of batches each time that it is
                 gone through, as a DataLoader: of any size, they are cut into those of the step.
-                Samples that fill no batch go with the next epoch.
+                Samples that fill no batch go with the next epoch. Of a language model also a list,
+                or a Dataset, of texts or of mappings as lines of such a file hold.
             lr: the learning rate, or a schedule, as of `train`; of the updates of this run.
             epochs: passes over the data; one by default.
             steps: in all, in place of epochs.
@@ -97,6 +107,9 @@ class Fitter:
             steps_per_call: as of `train`.
             augment: what is done to images before a step, drawn from the seed and its number:
                 names such as `flip`, `crop{pixels=4}`, `jitter{share=0.2}`, `mixup{alpha=0.2}`.
+            tokenizer: of a language model, where the data is text: its `tokenizer.json`.
+            end_token: the token that ends a document, such as `</s>`; none is added without.
+            pack: whether rows hold several documents; otherwise one each, filled up.
             ema: whether validations take the moving averages of the weights.
 
         Returns:
@@ -110,7 +123,7 @@ class Fitter:
             OutputError: a checkpoint or a log cannot be written.
             DeviceError: the device failed.
         """
-        from odtc.runtime_rpc.loop.fit import Asked, fit
+        from odtc.runtime_rpc.loop.fit import Asked, fit, text_of
 
         asked = Asked(
             data,
@@ -127,6 +140,7 @@ class Fitter:
             steps_per_call,
             ema,
             augment,
+            text_of(tokenizer, end_token, pack=pack),
         )
         return fit(cast("Trained", self), asked)
 
@@ -139,8 +153,9 @@ class Fitter:
         seed=whole_from(0),
         steps_per_call=whole_from(1),
         augment=_NAMES,
+        **_TEXT,
     )
-    def find_learning_rate(
+    def find_learning_rate(  # noqa: PLR0913 - one keyword for each choice of the user
         self,
         data: Any,
         *,
@@ -150,6 +165,9 @@ class Fitter:
         seed: int = 0,
         steps_per_call: int = 1,
         augment: Sequence[str] = (),
+        tokenizer: str | None = None,
+        end_token: str | None = None,
+        pack: bool = False,
     ) -> "RateCurve":
         """Tries learning rates from small to large, an update each, and suggests one.
 
@@ -170,6 +188,9 @@ class Fitter:
             seed: as of `fit`.
             steps_per_call: as of `train`.
             augment: as of `fit`.
+            tokenizer: as of `fit`.
+            end_token: as of `fit`.
+            pack: as of `fit`.
 
         Returns:
             The rates with their losses, and the suggestion; printed, a chart.
@@ -177,8 +198,9 @@ class Fitter:
         Raises:
             OdtcError: as of `fit`; the trainer is as it was before, but where a device was lost.
         """
-        from odtc.runtime_rpc.loop.fit import feed_of
+        from odtc.runtime_rpc.loop.fit import feed_of, text_of
         from odtc.runtime_rpc.loop.rates.range_test import RangeTest
 
         test, trainer = RangeTest(lowest, highest, points), cast("Trained", self)
-        return test.run(trainer, feed_of(data, seed, augment, trainer), steps_per_call)
+        text = text_of(tokenizer, end_token, pack=pack)
+        return test.run(trainer, feed_of(data, seed, augment, text, trainer), steps_per_call)

@@ -113,6 +113,12 @@ PREDICTED = {
 }
 
 
+TEXT_OPTIONS = {
+    "tokenizer": _optional(NOT_PATH),
+    "end_token": (*_optional(NOT_TEXT), "</s>"),
+    "pack": NOT_FLAG,
+}
+
 # By the function's name, after `odtc.`.
 TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "L1": {"reduction": NOT_REDUCTION},
@@ -238,6 +244,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "steps_per_call": NOT_COUNT,
         **EMA,
         "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
+        **TEXT_OPTIONS,
     },
     "Trainer.find_learning_rate": {
         "data": (None, 5, b"x", object(), np.ones((2, 4)), {"z": np.ones((2, 4))}, [5], [("x",)]),
@@ -247,6 +254,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "seed": (*NOT_WHOLE, None, -1),
         "steps_per_call": NOT_COUNT,
         "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
+        **TEXT_OPTIONS,
     },
     "Trainer.profile": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),

@@ -10,7 +10,7 @@ Labels are those of their own tokens, as Hugging Face has them: they are shifted
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ import numpy as np
 from odtc.core.errors import DataError, UsageError
 from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
 
+TEXTS = ("text", "prompt", "completion")
+"""Where a document has text."""
 _IGNORED = -100
 _MOST = 1 << 31
 _FORMS = (
@@ -61,6 +63,21 @@ def read_documents(path: Path, tokenizer: Tokenizer | None) -> list[Document]:
     ]
 
 
+def given_documents(documents: Iterable[Any], tokenizer: Tokenizer | None) -> list[Document]:
+    """The documents of texts, and of mappings such as lines of a file hold.
+
+    Raises:
+        DataError: one is neither.
+        UsageError: there is text, and no tokenizer.
+    """
+    return [
+        _document_of(
+            {"text": each} if isinstance(each, str) else each, tokenizer, f"data, document {number}"
+        )
+        for number, each in enumerate(documents)
+    ]
+
+
 def documents_of(tokens: np.ndarray, where: str) -> list[Document]:
     """The documents of an array of tokens: one, or one a row.
 
@@ -88,7 +105,11 @@ def _document(line: str, tokenizer: Tokenizer | None, where: str) -> Document:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error})", where=where, hint=_FORMS) from error
-    parts = list(_parts(found, tokenizer, where) if isinstance(found, dict) else ())
+    return _document_of(found, tokenizer, where)
+
+
+def _document_of(found: Any, tokenizer: Tokenizer | None, where: str) -> Document:
+    parts = list(_parts(found, tokenizer, where) if isinstance(found, Mapping) else ())
     if not parts:
         raise DataError("the line has no text and no tokens", where=where, hint=_FORMS)
     ids, learned = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -102,7 +123,7 @@ def _parts(
     if "input_ids" in found:
         yield _given(found, where)
         return
-    texts = {name: found[name] for name in ("text", "prompt", "completion") if name in found}
+    texts = {name: found[name] for name in TEXTS if name in found}
     if set(texts) not in ({"text"}, {"prompt", "completion"}):
         return
     if not all(isinstance(text, str) for text in texts.values()):
@@ -111,7 +132,8 @@ def _parts(
         raise UsageError(
             "the data is text, and there is no tokenizer",
             where=where,
-            hint="odtc train takes the file of the model: --tokenizer tokenizer.json",
+            hint="give the file of the model: odtc train --tokenizer tokenizer.json, or "
+            "fit(tokenizer=)",
         )
     for name, text in texts.items():
         ids = np.asarray(tokenizer.encode(text, begins=name != "completion"), np.int64)

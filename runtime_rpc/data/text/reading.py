@@ -1,13 +1,20 @@
 """Text, and tokens without labels, as samples of a language model."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from odtc.runtime_rpc.data.samples import Samples, samples_in
-from odtc.runtime_rpc.data.text.documents import Document, documents_of, read_documents
+from odtc.runtime_rpc.data.text.documents import (
+    TEXTS,
+    Document,
+    documents_of,
+    given_documents,
+    read_documents,
+)
 from odtc.runtime_rpc.data.text.feed import arrays_of
 from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
 from odtc.runtime_rpc.data.wanted import Wanted
@@ -25,9 +32,24 @@ def read_json_lines(path: Path, wanted: Wanted) -> Samples:
         UnsupportedError: the step is none of a language model.
         UsageError: there is text, and no tokenizer.
     """
+    return _samples(read_documents(path, _tokenizer(wanted)), wanted, str(path))
+
+
+def rows_of_documents(documents: Iterable[Any], wanted: Wanted) -> Samples:
+    """The samples of texts, and of mappings such as lines hold; see `read_json_lines`."""
+    return _samples(given_documents(documents, _tokenizer(wanted)), wanted, "data")
+
+
+def is_document(item: Any) -> bool:
+    """Whether something that a caller gives is a text, or has one."""
+    return isinstance(item, str) or (
+        isinstance(item, Mapping) and any(isinstance(item.get(key), str) for key in TEXTS)
+    )
+
+
+def _tokenizer(wanted: Wanted) -> Tokenizer | None:
     text = wanted.text
-    tokenizer = Tokenizer(text.tokenizer, text.end_token) if text.tokenizer else None
-    return _samples(read_documents(path, tokenizer), wanted, str(path))
+    return Tokenizer(text.tokenizer, text.end_token) if text.tokenizer else None
 
 
 def has_tokens_alone(names: Collection[str], wanted: Wanted) -> bool:

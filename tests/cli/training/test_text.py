@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 
 import odtc
 from odtc.cli.main import main
-from odtc.core.errors import ExitCode
+from odtc.core.errors import ExitCode, OdtcError
 from odtc.runtime_rpc.loop.measured import validation
 from odtc.runtime_rpc.trainer import Trainer
 from tests.runtime_rpc.data.text.words import WORDS, write_tokenizer
@@ -229,3 +230,49 @@ def test_a_step_of_images_takes_no_text(
     code = train("--lr", "0", "--tokenizer", "t.json", artifact=str(tmp_path / "m.odtc"))
     assert code == ExitCode.UNSUPPORTED
     assert "the step is none of a language model" in capsys.readouterr().err
+
+
+def test_texts_in_python_train_as_those_of_a_file(here: Path):
+    artifact = odtc.load("m.odtc")
+    text = {"tokenizer": "t.json", "end_token": "</s>", "pack": True}
+    run = {"lr": 0.1, "steps": 3, "validation": "t.jsonl"}
+    wanted = artifact.trainer(threads=1)
+    history = wanted.fit("t.jsonl", **run, **text)
+    assert history.keys()[-1] == "val_perplexity"
+    options = "--tokenizer t.json --end-token </s> --pack --checkpoint c.ckpt --threads 1".split()
+    assert main([*"train m.odtc --data t.jsonl --lr 0.1 --steps 3".split(), *options]) == 0
+    same = artifact.trainer(threads=1)
+    same.load_checkpoint("c.ckpt")
+    texts = [each["text"] for each in LINES if "text" in each]
+    found = {"a file": (wanted, same)}
+    for name, data in (
+        ("mappings", LINES),
+        ("a Dataset", datasets.Dataset.from_list([{"text": each} for each in texts])),
+        ("texts", texts),
+    ):
+        trainer = artifact.trainer(threads=1)
+        trainer.fit(data, **run, **text)
+        found[name] = (trainer, wanted)
+    found["a Dataset"] = (found["a Dataset"][0], found["texts"][0])
+    del found["texts"]
+    for name, (one, other) in found.items():
+        for key, value in one.parameters().items():
+            np.testing.assert_array_equal(value, other.parameters()[key], f"{name}: {key}")
+    curve = wanted.find_learning_rate(texts, points=5, **text)
+    assert len(curve.losses) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, r"the data is text, and there is no tokenizer[^!]*fit\(tokenizer=\)"),
+        ({"end_token": "</s>"}, "end_token is '</s>', and there is no tokenizer"),
+        ({"tokenizer": "none.json"}, "the tokenizer does not exist"),
+    ],
+)
+def test_text_in_python_needs_a_tokenizer(here: Path, options: dict[str, Any], said: str):
+    trainer = odtc.load("m.odtc").trainer(threads=1)
+    with pytest.raises(OdtcError, match=said):
+        trainer.fit(["the cat sat"] * 4, lr=0.1, **options)
+    with pytest.raises(OdtcError, match=r"no text and no tokens[^!]*document 1"):
+        trainer.fit(["the cat", 5], lr=0.1, tokenizer="t.json")

@@ -297,3 +297,28 @@ def test_a_stream_has_each_sample_of_each_epoch_once():
     assert [step for step in range(1, 8) if stream.epoch_ends(step)] == [2, 4, 7]
     parts = [x["x"] for step in (0, 2, 4) for x, _ in stream.segment(step, 9)]
     np.testing.assert_array_equal(np.concatenate(parts), taken)
+
+
+def test_a_column_of_text_is_refused_before_it_is_read(
+    artifact: odtc.Artifact, tmp_path: Path
+) -> None:
+    """A file of some kilobytes may hold any amount of it."""
+    columns = {f"x{n}": X[:, n] for n in range(WIDTH)} | {"y": Y}
+    columns["x0"] = pa.array(["z" * (1 << 18)] * len(Y))
+    parquet.write_table(pa.table(columns), tmp_path / "d.parquet", compression="zstd")
+    assert (tmp_path / "d.parquet").stat().st_size < 1 << 16
+    del columns
+    script = (
+        "import sys, pyarrow, odtc\n"
+        "from odtc.core.errors import DataError\n"
+        "trainer = odtc.load(sys.argv[1]).trainer()\n"
+        "try:\n"
+        "    trainer.fit(sys.argv[2], lr=0.1)\n"
+        "except DataError as error:\n"
+        "    assert 'the column x0 has cells of type string' in str(error), error\n"
+        "    print(pyarrow.default_memory_pool().max_memory())\n"
+    )
+    artifact.save(tmp_path / "a.odtc")
+    command = [sys.executable, "-c", script, tmp_path / "a.odtc", tmp_path / "d.parquet"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 1 << 20
