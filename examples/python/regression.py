@@ -1,5 +1,7 @@
 """A small transformer that predicts the column y of a table from the eight others."""
 
+import sys
+
 import numpy as np
 import onnxruntime
 import torch
@@ -19,12 +21,13 @@ class Net(torch.nn.Module):
 
 
 odtc.from_torch(Net(), (torch.zeros(16, 8),), "net.onnx")
-trainer = odtc.compile("net.onnx", batch=16, loss="mse", optimizer="adamw").trainer()
+target, *device = sys.argv[1:] or ["host-cpu"]
+artifact = odtc.compile("net.onnx", target, batch=16, loss="mse", optimizer="adamw")
+trainer = artifact.trainer(*device)
 kept = [odtc.EarlyStopping(patience=8), odtc.BestCheckpoint("best.ckpt", restore=True)]
 run = {"lr": 3e-3, "epochs": 60, "schedule": odtc.schedules.Cosine, "callbacks": kept}
 print(history := trainer.fit("train.csv", validation="test.csv", metrics=["r2", "mae"], **run))
 trainer.export_onnx("trained.onnx")
-session = onnxruntime.InferenceSession("trained.onnx")
 row = np.linspace(0, 1, 8, dtype=np.float32)[None]
-value = session.run(None, {session.get_inputs()[0].name: row})[0]
+value = onnxruntime.InferenceSession("trained.onnx").run(None, {"x": row})[0]
 print("value", value.item(), "best r2", max(history["val_r2"]))
