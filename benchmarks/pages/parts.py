@@ -65,6 +65,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "native_runtime/same_bits": other.same_bits,
     "howto/app_size": other.app_size,
     "howto/check_cost": other.check_cost,
+    "howto/training_data": other.training_data,
     "metrics/sampling": other.sampling,
     "reliability/kills": other.words,
     "reliability/attack": other.words,

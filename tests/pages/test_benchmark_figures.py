@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import app_size, check_cost, demo, output, sampling_cost
+from benchmarks import app_size, check_cost, demo, output, sampling_cost, training_data
 from benchmarks.budget import clearing, switching
 from benchmarks.budget.report import figures_of as budget_figures
 from benchmarks.budget.report import peer_figures
@@ -198,6 +198,10 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
             ]
         },
         "| net | 1,000 | 2.0 | 1.5 | 3 |",
+    ),
+    "howto/training_data": (
+        {"rows": [training_data.DataCost("memory", "MB", 300, [40.0]).figures()]},
+        "| memory | 40 MB (40 to 40) | 300 MB |",
     ),
     "metrics/sampling": (
         {

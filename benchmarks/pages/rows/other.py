@@ -131,6 +131,25 @@ def sampling(result: Result) -> list[str]:
     return table(heads, ((row["what"], _percent(row["longer"])) for row in result.rows))
 
 
+def training_data(result: Result) -> list[str]:
+    """What data costs a run: memory, and time."""
+    rows = (
+        (row["what"], _of_unit(row["values"], row["unit"]), f"{row['goal']:g} {row['unit']}")
+        for row in result.rows
+    )
+    return table(
+        ["", "measured", "goal, at most"], ([cell.strip() for cell in row] for row in rows)
+    )
+
+
+def _of_unit(values: Sequence[float], unit: str) -> str:
+    found = spread_of(values)
+    median, low, high = (
+        number(value, 2 if value < 10 else 0) for value in (found.median, found.lower, found.upper)
+    )
+    return f"{f'{median} {unit}'.strip()} ({low} to {high})"
+
+
 def _percent(figure: Figure) -> str:
     if isinstance(figure, int | float):
         return f"{figure:g} %"
