@@ -13,6 +13,7 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.process.missing_packages import require_packages
+from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.arrays import arrays_in
 from odtc.runtime_rpc.data.images import image_files, opened
 from odtc.runtime_rpc.data.mapped import let_go
@@ -67,9 +68,11 @@ def _moments(parts: Iterable[np.ndarray]) -> Moments:
 def _of_images(folder: Path) -> Iterator[np.ndarray]:
     _, files = image_files(folder)
     require_packages("PIL")
-    for file, _ in files:
-        pixels = np.asarray(opened(file).convert("RGB"), np.float64)
-        yield pixels.reshape(-1, 3) / 255
+    yield from ahead(_pixels, (file for file, _ in files))
+
+
+def _pixels(file: Path) -> np.ndarray:
+    return np.asarray(opened(file).convert("RGB"), np.float64).reshape(-1, 3) / 255
 
 
 def _input_in(arrays: dict[str, np.ndarray], path: Path) -> str:
@@ -84,8 +87,8 @@ def _input_in(arrays: dict[str, np.ndarray], path: Path) -> str:
         return chosen[0]
     said = listed([f"{name} {array.dtype} {list(array.shape)}" for name, array in arrays.items()])
     raise DataError(
-        f"{len(found)} arrays may be an input that is normalised: bytes of images of 1, 3 or 4 "
-        f"channels, or floats [samples, features]; it has {said or 'none'}",
+        f"{len(found) or 'no'} arrays may be an input that is normalised: bytes of images of 1, 3 "
+        f"or 4 channels, or floats [samples, features]; it has {said or 'none'}",
         where=str(path),
         hint=f"name the array x, or {_HINT}",
     )

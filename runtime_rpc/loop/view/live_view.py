@@ -74,7 +74,9 @@ class LiveView(Callback):
         self._last: dict[str, float] = {}
         for row in run.history:
             self._note(row)
-        if self._console.is_terminal or self._console.is_jupyter:
+        # One that cannot move its cursor gets lines.
+        moves = self._console.is_terminal and not self._console.is_dumb_terminal
+        if moves or self._console.is_jupyter:
             self._live = Live(console=self._console, auto_refresh=False)
             self._live.start()
 

@@ -65,6 +65,10 @@ def test_elsewhere_there_are_lines_now_and_then(
         "step 24 of 24, e",
     ]
     assert "\x1b" not in written.getvalue()
+    written = io.StringIO()
+    dumb = Console(file=written, force_terminal=True, width=80, _environ={"TERM": "dumb"})
+    shown(artifact, dumb)
+    assert len(written.getvalue().splitlines()) == 2
     monkeypatch.setattr(live_view, "_LINE_SECONDS", 0)
     written = io.StringIO()
     shown(artifact, Console(file=written, width=80))
