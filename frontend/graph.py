@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
+from odtc.core.coded import Coded
 from odtc.core.disk.file_limits import MOST_PROPAGATED
 from odtc.core.errors import ModelError
 from odtc.core.ir.place import Place
@@ -55,6 +56,7 @@ class Graph:
         originals: for tensors that normalisation made, the one of the model that they stand for;
             empty where there is none.
         findings: what each float tensor of the file is, and why.
+        coded: parameters that are kept as codes, by name; see `odtc/core/coded.py`.
         new_head: parameters of a head that was put on the model, and is untrained.
         untrainable: weights that no option trains, as they are no float tensors, each with what to
             do instead.
@@ -80,6 +82,7 @@ class Graph:
     bound: dict[str, Any] = field(default_factory=dict)
     originals: dict[str, str] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
+    coded: dict[str, Coded] = field(default_factory=dict)
     new_head: tuple[str, ...] = ()
     aside: dict[str, str] = field(default_factory=dict)
     untrainable: list[str] = field(default_factory=list)

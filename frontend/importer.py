@@ -2,17 +2,20 @@
 
 import io
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from odtc.core.coded import Coded
 from odtc.core.errors import UnsupportedError
 from odtc.core.ir.tensor_tags import Tag
+from odtc.dialect.elements.dequantised import dequantised
 from odtc.frontend.backward.batch_norm import INFERENCE
 from odtc.frontend.backward.on_rows import on_rows
 from odtc.frontend.backward.rebuild import operators_of
@@ -20,6 +23,7 @@ from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.operators.operator import Convert, Node
 from odtc.frontend.operators.table import OPERATORS
 from odtc.frontend.origins import tagged, tags_of_tensors
+from odtc.frontend.patterns.coded_rows import coded_rows
 from odtc.frontend.patterns.join_scales import join_scales
 from odtc.frontend.patterns.recognize import recognize
 from odtc.frontend.patterns.recognize_attention import SOFTMAX, recognize_attention
@@ -74,6 +78,9 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
                     # It stays so in memory; who reads it widens it (`frontend/trained/narrow.py`).
                     values[spec.name] = builder.emit(R.astype(var, "float32"))
                     held[values[spec.name]] = tags[spec.name]
+            for name, coded in graph.coded.items():
+                values[name] = builder.emit(_dequantised(coded, values))
+                held[values[name]] = tags[name]
             for proto in graph.nodes:
                 inputs = [values[name] if name else None for name in proto.input]
                 results = _convert(builder, Node(graph, proto), inputs, wide)
@@ -93,12 +100,30 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
     return _simplified(module, tagged(module[FORWARD], held), wanted)
 
 
+def _dequantised(coded: Coded, values: Mapping[str, relax.Expr]) -> relax.Expr:
+    """The floats of a matrix whose codes, scales and zero points are values."""
+
+    def given(name: str, usual: float) -> relax.Expr:
+        return values[name] if name else relax.const(np.full((1, 1), usual, np.float32))
+
+    return dequantised(
+        values[coded.weight],
+        given(coded.zero, 0.0),
+        given(coded.scale, 1.0),
+        stored=coded.stored,
+        shape=[*coded.shape],
+        blocks=[*coded.blocks],
+    )
+
+
 def _simplified(
     module: tvm.IRModule, forward: relax.Function, varied: Sequence[relax.Var]
 ) -> tvm.IRModule:
     """The module with fewer and larger operators; each step is left out where it finds none."""
     operators = operators_of(forward)
     module[FORWARD] = relax.analysis.remove_all_unused(recognize(forward, operators))
+    if dequantised.name in operators:
+        module = coded_rows(module, FORWARD)
     if not SOFTMAX.isdisjoint(operators):
         module = recognize_attention(module, FORWARD, varied)
     if "relax.matmul" in operators:

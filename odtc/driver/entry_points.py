@@ -52,6 +52,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
     lora: LoRA | str | None = None,
+    quantize: str | None = None,
     shape: Shapes | None = None,
     batch_axes: Axes | None = None,
     set_inputs: Mapping[str, Any] | None = None,
@@ -93,6 +94,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             statistics and keep them, as PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
             `rank=8,targets=*.query*`.
+        quantize: how to store what is not trained, on a CPU: matrices that products and embeddings
+            read are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each
+            block of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`.
+            Losses, `evaluate` and exports are those of the rounded weights.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
         batch_axes: the axis along which the samples of a batch lie in an input or an output, by its
@@ -156,6 +161,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         freeze=freeze,
         freeze_batch_norm=freeze_batch_norm,
         lora=lora,
+        quantize=quantize,
         shape=shape,
         batch_axes=batch_axes,
         set_inputs=set_inputs,
@@ -200,6 +206,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
     lora: LoRA | str | None = None,
+    quantize: str | None = None,
     shape: Shapes | None = None,
     batch_axes: Axes | None = None,
     set_inputs: Mapping[str, Any] | None = None,
@@ -242,6 +249,10 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             statistics and keep them, as PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
             `rank=8,targets=*.query*`.
+        quantize: how to store what is not trained, on a CPU: matrices that products and embeddings
+            read are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each
+            block of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`.
+            Losses, `evaluate` and exports are those of the rounded weights.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
         batch_axes: the axis along which the samples of a batch lie in an input or an output, by its
@@ -301,6 +312,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         freeze=freeze,
         freeze_batch_norm=freeze_batch_norm,
         lora=lora,
+        quantize=quantize,
         shape=shape,
         batch_axes=batch_axes,
         set_inputs=set_inputs,

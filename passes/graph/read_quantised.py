@@ -20,8 +20,9 @@ import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from odtc.core.coded import AS_IT_IS, NIBBLES, paired
 from odtc.core.ir.relax_calls import is_call, operator_of
-from odtc.dialect.elements.dequantised import AS_IT_IS, NIBBLES, dequantised
+from odtc.dialect.elements.dequantised import dequantised
 from odtc.passes.contract import Pass
 from odtc.passes.ir.bindings import bind, bindings_of, rebuilding
 
@@ -173,10 +174,7 @@ def packed(values: np.ndarray) -> np.ndarray | None:
     least, most = int(values.min(initial=0)) + shift, int(values.max(initial=0)) + shift
     if least < 0 or most >= 2 * _SHIFT:
         return None
-    codes = (values + np.array(shift, values.dtype)).view(np.uint8)
-    if codes.shape[-1] % 2:
-        codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, 1)])
-    return codes[..., ::2] | codes[..., 1::2] << 4
+    return paired((values + np.array(shift, values.dtype)).view(np.uint8))
 
 
 # Constants as they are stored, by the table and the sizes that it is read in.

@@ -10,6 +10,7 @@ import numpy as np
 from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
+from odtc.core.coded import decoded
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
@@ -37,7 +38,7 @@ from odtc.runtime_rpc.state.checkpoint import (
     saved_arguments,
     write_checkpoint,
 )
-from odtc.runtime_rpc.state.weights import fitted_weight
+from odtc.runtime_rpc.state.weights import fitted_weight, refuse_coded
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -74,13 +75,16 @@ class DeviceState:
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
         """The weights now, running statistics too, by ONNX initializer name.
 
+        Weights that are kept as codes are their floats, in float32.
+
         Args:
             ema: the moving averages of the trained parameters in their place.
 
         Raises:
             UsageError: the step keeps no averages.
         """
-        return self._weights(self._manifest.of_role(*WEIGHT_ROLES), ema)
+        read = self._weights(self._manifest.of_role(*WEIGHT_ROLES), ema)
+        return decoded(read, self._manifest.coded)
 
     @takes("trainer.state_dict", ema=FLAG)
     @alone
@@ -143,7 +147,8 @@ class DeviceState:
             values: by ONNX initializer name; shapes and dtypes as `parameters` has them.
 
         Raises:
-            DataError: a name, a shape or a dtype does not fit; nothing is changed.
+            DataError: a name, a shape or a dtype does not fit, or a weight is kept as codes, which
+                take no other values; nothing is changed.
             UsageError: it is no mapping.
             DeviceError: the device failed.
         """
@@ -154,6 +159,7 @@ class DeviceState:
                 where="trainer.set_parameters",
                 hint="give {name: array}, such as dict(module.named_parameters())",
             )
+        refuse_coded(values, self._manifest.coded)
         checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
         with uninterrupted():
             self._engine.write({weights[name]: value for name, value in checked.items()})

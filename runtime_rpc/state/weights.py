@@ -1,9 +1,10 @@
 """Checks new values of weights against those of the step."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from odtc.core.coded import Coded
 from odtc.core.errors import DataError
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.feed.arrays import as_array, cast
@@ -31,3 +32,18 @@ def fitted_weight(name: str, value: np.ndarray, weights: Mapping[str, Argument])
             hint="give an array of that shape and kind",
         )
     return cast(array, spec.dtype, where)
+
+
+def refuse_coded(names: Iterable[str], coded: Iterable[Coded]) -> None:
+    """Checks that no weight is to be changed that is kept as codes.
+
+    Raises:
+        DataError: one is.
+    """
+    kept = {name for item in coded for name in (item.weight, *item.beside)}
+    for name in kept.intersection(names):
+        raise DataError(
+            "the weight is frozen and kept as codes, which take no other values",
+            where=f"set_parameters, {name}",
+            hint="leave it out; or compile a model that has the new values",
+        )

@@ -38,6 +38,7 @@ OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "freeze": ((), "w"),
     "freeze_batch_norm": (False, True),
     "lora": (None, "rank=2", odtc.LoRA(rank=3)),
+    "quantize": (None, "int4", "int4{block=64}", "int8"),
     "shape": (None, {"n": 3}, {"n": 4}, {"m": 3}, {"x": (1, 2)}),
     "batch_axes": (None, {"x": 0}, {"x": None}),
     "set_inputs": (None, {"k": 1}, {"k": 1.0}, {"k": True}, {"k": [1]}, {"k": np.ones(2)}),

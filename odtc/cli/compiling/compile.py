@@ -96,5 +96,8 @@ def _summarise(manifest: "Manifest") -> None:
         f"optimizer state {readable_bytes(sizes.optimizer)}, "
         f"training-step storage {readable_bytes(sizes.train_step)}"
     )
+    for item in manifest.coded:
+        if item.error:
+            say(f"quantized: {item.weight}, error {item.error:.2%}")
     for note in manifest.notes:
         say(f"note: {note}")

@@ -144,6 +144,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "tensors": counts(manifest),
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},
         "adapters": [dataclasses.asdict(adapter) for adapter in manifest.adapters],
+        "coded": [dataclasses.asdict(item) for item in manifest.coded],
         "sizes": dataclasses.asdict(manifest.sizes),
         "stored_bytes": manifest.stored_bytes,
         "plans": [dataclasses.asdict(plan) for plan in manifest.plans],

@@ -8,6 +8,7 @@ from typing import Any
 
 from odtc.core.adapters import Adapter
 from odtc.core.artifact.layout_plan import LayoutPlan, read_layout_plan
+from odtc.core.coded import Coded
 from odtc.core.errors import ArtifactError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, batch_of, of_role
@@ -57,7 +58,7 @@ class StepPlan:
 
 
 # Parts of a manifest that only some steps have.
-_OF_SOME = frozenset(("kernels", "normalized"))
+_OF_SOME = frozenset(("coded", "kernels", "normalized"))
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class Manifest:
         normalized: inputs that the model normalises, each with means and deviations, as text.
         kernels: bytes of the kernels for each CPU, by LLVM's names of these, where the target has
             several; the first are those that TVM runs.
+        coded: weights that are kept as codes.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -144,6 +146,7 @@ class Manifest:
     bound: Mapping[str, Any] = field(default_factory=dict)
     normalized: Mapping[str, str] = field(default_factory=dict)
     kernels: Mapping[str, int] = field(default_factory=dict)
+    coded: tuple[Coded, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -255,6 +258,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         # Steps that were compiled before there were these do not say it.
         data["normalized"] = {str(k): str(v) for k, v in data.get("normalized", {}).items()}
         data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
+        data["coded"] = tuple(_coded(item) for item in data.get("coded", ()))
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:
@@ -288,6 +292,11 @@ def _argument(data: Mapping[str, Any]) -> Argument:
     # Steps that were compiled before indices were checked do not say it.
     known = {"initial": initial, "place": place, "rows": int(data.get("rows", 0))}
     return Argument(Role(data["role"]), spec, classes, block, **known)
+
+
+def _coded(data: Mapping[str, Any]) -> Coded:
+    sizes = {key: tuple(map(int, data[key])) for key in ("shape", "blocks")}
+    return Coded(**{**data, **sizes})
 
 
 def _place(data: Mapping[str, Any] | None, shape: Sequence[int]) -> Place | None:

@@ -11,12 +11,9 @@ from typing import Any
 
 from tvm import ir, relax, te, tirx
 
+from odtc.core.coded import AS_IT_IS, BFLOAT16, NIBBLES
 from odtc.dialect.attributes import Ints
 from odtc.dialect.operator import RelaxOperator
-
-# How an element is stored: as the number that it is, in four bits of a byte, or as the upper half
-# of a float32.
-AS_IT_IS, NIBBLES, BFLOAT16 = "as it is", "nibbles", "bfloat16"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.operators.elements.dropout import set_dropout
 from odtc.frontend.trained.narrow import narrow_frozen
+from odtc.frontend.trained.quantise import frozen_axes, quantise_frozen
 from odtc.frontend.weights.finite import require_finite
 
 
@@ -86,11 +87,16 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
 
 
 def _normalised(sketch: Draft) -> Draft:
-    require_trainable(sketch.graph, sketch.reports)
-    normalize(sketch.graph)
-    drop_unread_inputs(sketch.graph)
-    if sketch.source.target.kind == CPU:
-        narrow_frozen(sketch.graph, sketch.source.read.parameters, sketch.selection)
+    source, graph, selection = sketch.source, sketch.graph, sketch.selection
+    form = source.form
+    require_trainable(graph, sketch.reports)
+    axes = frozen_axes(graph, selection) if form else {}
+    normalize(graph)
+    drop_unread_inputs(graph)
+    if form:
+        quantise_frozen(graph, axes, form, source.rounded, source.broken)
+    if source.target.kind == CPU:
+        narrow_frozen(graph, source.read.parameters, selection)
     return sketch
 
 

@@ -28,6 +28,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.losses.terms import Term, terms_of
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import Update, as_update
+from odtc.frontend.trained.quantise import Format, Held, parse_format
 from odtc.frontend.weights.finite import not_finite
 
 PRECISIONS = ("float32", "mixed")
@@ -55,6 +56,7 @@ class Source:
         broken: names of its weights that are not finite.
         axes: of the inputs, along which the samples lie; None before it is known.
         normalized: inputs that are normalised in the model, each with how, as text.
+        rounded: its weights as they were quantised, once for all drafts.
     """
 
     model: onnx.ModelProto
@@ -71,11 +73,17 @@ class Source:
     broken: frozenset[str]
     axes: Axes | None = None
     normalized: Mapping[str, str] = field(default_factory=dict)
+    rounded: Held = field(default_factory=dict)
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
         """The model's tensors by name, as they were read."""
         return {**self.read.constants, **self.read.parameters}
+
+    @property
+    def form(self) -> Format | None:
+        """How frozen matrices are stored that the file has as floats; None for as they are."""
+        return parse_format(self.options.quantize) if self.options.quantize else None
 
     @property
     def asked(self) -> InputOptions:
@@ -105,6 +113,7 @@ def read_source(
     """
     target = target.resolved()
     _check_offload(target, options)
+    _check_quantize(target, options)
     is_mixed = wants_mixed(options)
     has_half = is_mixed and target.has_half_arithmetic
     update = as_update(SGD() if options.optimizer is None else options.optimizer)
@@ -151,6 +160,19 @@ def _check_offload(target: Target, options: StepOptions) -> None:
             f"tensors of {target.name} cannot wait in storage: its GPU reads no files",
             where="offload",
             hint="leave --offload out, or compile for a CPU",
+        )
+
+
+def _check_quantize(target: Target, options: StepOptions) -> None:
+    if options.quantize is None:
+        return
+    parse_format(options.quantize)
+    if target.kind != CPU:
+        raise UnsupportedError(
+            f"weights of {target.name} are not quantized: its products read floats, so that each "
+            "matrix would be dequantized to memory in every step",
+            where="quantize",
+            hint="leave --quantize out, or compile for a CPU",
         )
 
 

@@ -35,6 +35,7 @@ ADAPTERS = optional(
         hint="give odtc.LoRA(rank=8), or its text, such as 'rank=8,targets=*.query*'",
     )
 )
+QUANTIZATION = optional(TEXT.with_hint("give 'int4', 'int4{block=64}', 'int8' or 'int8{block=64}'"))
 SAMPLES = optional(WHOLE.with_hint("give the number of samples in a step, such as 32"))
 EVALUATED = either(
     WHOLE,

@@ -115,6 +115,20 @@ class StepOptions:
         "`rank=8,targets=*.query*`.",
         Flag("--lora", Form.ADAPTERS, f"train low-rank adapters, such as {LORA_FORM}", "OPTIONS"),
     )
+    quantize: str | None = option(
+        None,
+        kinds.QUANTIZATION,
+        "how to store what is not trained, on a CPU: matrices that products and embeddings read "
+        "are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each block "
+        "of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`. Losses, "
+        "`evaluate` and exports are those of the rounded weights.",
+        Flag(
+            "--quantize",
+            Form.TEXT,
+            "store frozen matrices as int4{block=32}, int8 or int8{block=N}, rounded to nearest",
+            "FORMAT",
+        ),
+    )
     shape: Shapes | None = option(
         None,
         kinds.SHAPES,

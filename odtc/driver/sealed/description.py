@@ -58,6 +58,7 @@ def manifest_of(name: str, digest: str, made: BuiltPlans) -> Manifest:
         bound=step.draft.graph.bound,
         normalized=source.normalized,
         kernels=_kernels(built, source.target),
+        coded=tuple(step.draft.graph.coded.values()),
     )
 
 
