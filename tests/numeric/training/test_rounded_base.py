@@ -1,5 +1,6 @@
 """Adapters over a float file with rounded matrices follow PyTorch with the same matrices."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 import odtc
+from odtc.cli.main import main
 from odtc.core.artifact.memory_plan import Kind
 from odtc.core.errors import DataError, ModelError, UnsupportedError, UsageError
 from odtc.core.specs import Role
@@ -157,6 +159,21 @@ def test_what_is_exported_is_the_rounded_base_and_its_adapters(tmp_path: Path) -
     again = artifact.trainer(threads=1)
     again.load_checkpoint(tmp_path / "c")
     np.testing.assert_array_equal(again.evaluate(ids), trainer.evaluate(ids))
+
+
+def test_the_command_tells_the_error_of_each_matrix(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = written(tmp_path / "m.onnx"), tmp_path / "a.odtc"
+    options = ["--loss", "mse", "--lora", LORA["lora"].replace("k|v", "k"), "--quantize", "int8"]
+    assert main(["compile", str(path), *options, "-o", str(out), "--json"]) == 0
+    said = capsys.readouterr()
+    errors = {each["weight"]: each["error"] for each in json.loads(said.out)["coded"]}
+    assert errors.keys() == {"table", "k", "v"}
+    for name, error in errors.items():
+        assert 0 < error < 0.01
+        assert f"quantized: {name}, error {error:.2%}" in said.err
+    assert "3 frozen matrices are quantized to int8" in said.err
 
 
 def test_what_is_trained_stays_float(tmp_path: Path) -> None:
