@@ -72,7 +72,7 @@ STEP = {
     "freeze": (*CHOICES, None),
     "freeze_batch_norm": NOT_FLAG,
     "lora": (True, 4, "", "rank=two", {"rank": 2}, [2]),
-    "quantize": (True, 4, "", b"int4", "int5", "int4{block=0}", "int8{block=no}", "int8{rows=2}"),
+    "quantize": (True, 4, b"int4", ["int4"], {"int4": 32}),
     "shape": (*NOT_MAPPING, {"N": True}, {"N": 2.0}, {"x": (2, "4")}, {"x": (2, None)}, {"N": "2"}),
     "batch_axes": (*NOT_MAPPING[:4], {"x": True}, {"x": "0"}, {"x": 0.0}, {"x": (0,)}),
     "set_inputs": (5, "x=1", [1], {5: 1}, {"x": "fast"}, {"x": None}, {"x": [[1], [2, 3]]}),
