@@ -139,7 +139,12 @@ def read_graph(
             for name, value in values.items()
             if value.dtype.name in _FLOATS
         }
-    findings = classify(model, lifted.nodes, floats, written=lifted.written, promoted=promoted)
+    findings = classify(
+        *(model, lifted.nodes, floats),
+        integers=values.keys() - floats.keys(),
+        written=lifted.written,
+        promoted=promoted,
+    )
     kept = _statistics(lifted.nodes) & floats.keys()
     kept |= {name for name, found in findings.items() if found.kind in _KEPT}
     kept -= lifted.written if bakes_constants else set()

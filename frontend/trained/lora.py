@@ -17,7 +17,6 @@ weights (`odtc/core/adapters.py`), so the trained model needs no other graph tha
 """
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -26,6 +25,7 @@ import numpy as np
 
 from odtc.core.adapters import Adapter
 from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.onnx_model.quantised_names import plain_name
 from odtc.core.options.arguments import plainly_made
 from odtc.core.options.checked_options import (
     check_options,
@@ -45,8 +45,6 @@ from odtc.frontend.trained.lora_forms import FORMS, AdapterForm, adapted_nodes, 
 from odtc.frontend.trained.quantised_layers import quantised_layers
 from odtc.frontend.trained.selection import Selection
 
-# What onnxruntime's quantizers put behind the name of a weight.
-_QUANTIZED = re.compile(r"_quantized$|(_DQ)?_Q\d$")
 _ALL = "*"
 # A form and whether it reads a matrix transposed.
 _Way = tuple[AdapterForm | None, bool]
@@ -232,7 +230,7 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
     transposed = layer.transposed and len(shape) == 2
     channels_first = shape if transposed or len(shape) > 2 else shape[::-1]
     down_shape, up_shape = form.shapes(channels_first, lora.rank)
-    stem = _QUANTIZED.sub("", layer.weight).removesuffix(".weight")
+    stem = plain_name(layer.weight).removesuffix(".weight")
     down, up = (stem + suffix for suffix in form.suffixes)
     for name in (down, up):
         if name in graph.shapes:

@@ -28,6 +28,7 @@ def classify(
     nodes: Iterable[onnx.NodeProto],
     values: Mapping[str, np.ndarray],
     *,
+    integers: Collection[str],
     written: Collection[str] = (),
     promoted: Collection[str] = (),
 ) -> dict[str, Finding]:
@@ -37,6 +38,7 @@ def classify(
         model: for what it says of itself.
         nodes: of its graph, with their bodies.
         values: the float tensors, by the names that nodes read them by.
+        integers: names of the tensors that are no floats.
         written: names of those that are Constant nodes in the file.
         promoted: names of those that the user wants trained, whatever they are.
 
@@ -44,7 +46,7 @@ def classify(
         ModelError: what the file says is damaged.
     """
     uses = Uses(tuple(flattened(nodes)), values)
-    own, torch = read_own_metadata(model, values), read_torch_metadata(model)
+    own, torch = read_own_metadata(model, values, integers), read_torch_metadata(model)
     producer, by_module = model.producer_name, names_modules(model)
 
     def found(name: str) -> Finding:

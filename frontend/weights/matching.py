@@ -46,7 +46,11 @@ def match(model: onnx.ModelProto, state: Mapping[str, Entry]) -> list[Match]:
     found |= torn_names(found, state)
     matched = {each.tensor for each in found.values()}
     lifted = lift(model.graph)
-    findings = classify(model, lifted.nodes, floats, written=lifted.written)
+    findings = classify(
+        *(model, lifted.nodes, floats),
+        integers=lifted.tensors.keys() - floats.keys(),
+        written=lifted.written,
+    )
     trained = [name for name, finding in findings.items() if finding.kind is Kind.PARAMETER]
     beside = {name: torch.parameters_in(name) for name in findings if name not in matched}
     twice = torn_tensors(beside, trained, found, state, held)

@@ -13,6 +13,7 @@ from typing import Any
 
 from odtc.core.adapters import Adapter, rank_of
 from odtc.core.errors import ArtifactError, UnsupportedError
+from odtc.core.onnx_model.quantised_names import plain_name
 
 CONFIG = "adapter_config.json"
 # Options under which PEFT computes something else than W + scale * A B; off, absent or empty they
@@ -33,7 +34,7 @@ def module_of(adapter: Adapter) -> str:
     Raises:
         UnsupportedError: the weight has no name of a module's.
     """
-    plain = adapter.weight.removesuffix("_quantized")
+    plain = plain_name(adapter.weight)
     suffix = next(each for each in _SUFFIXES if adapter.down.endswith(each))
     if not plain.endswith(".weight"):
         raise UnsupportedError(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 import torch
@@ -285,6 +286,19 @@ def test_a_list_of_other_tensors_is_refused() -> None:
         ModelError, match="names 1 tensors that the file does not have, such as 'v'"
     ):
         read_graph(model)
+
+
+@pytest.mark.parametrize("name", ["w", "w_quantized", "w_Q4", "w_DQ_Q4"])
+def test_a_listed_weight_may_be_quantised_since(name: str) -> None:
+    """By another tool, which knows nothing of the list; it is frozen then."""
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[2, 3] x) => (float[2, 3] y) <int8[3, 3] {name} = {{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+        float s = {{0.5}}, float[3] b = {{1, 2, 3}}>
+        {{ d = DequantizeLinear ({name}, s) z = MatMul (x, d) y = Add (z, b) }}"""
+    )
+    write_weight_list(model, WeightList(("w", "b")))
+    assert read_graph(model).parameters.keys() == {"b"}
 
 
 @pytest.mark.parametrize("optimize", [True, False])

@@ -241,8 +241,9 @@ def test_what_has_no_place_in_a_folder(params: str, reason: str, tmp_path: Path)
     assert not (tmp_path / "folder").exists()
 
 
-def test_the_module_of_a_quantised_weight() -> None:
-    adapter = Adapter("a.b.weight_quantized", "a.b.lora_A.weight", "a.b.lora_B.weight", 1.0)
+@pytest.mark.parametrize("suffix", ["_quantized", "_Q4", "_DQ_Q4"])
+def test_the_module_of_a_quantised_weight(suffix: str) -> None:
+    adapter = Adapter(f"a.b.weight{suffix}", "a.b.lora_A.weight", "a.b.lora_B.weight", 1.0)
     assert module_of(adapter) == "a.b"
 
 
