@@ -63,6 +63,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "budgets/huge_pages": budgets.huge_pages,
     "native_runtime/steps": other.native_runtime,
     "native_runtime/same_bits": other.same_bits,
+    "language_models/learning": other.learning,
     "howto/app_size": other.app_size,
     "howto/check_cost": other.check_cost,
     "howto/training_data": other.training_data,

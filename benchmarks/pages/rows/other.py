@@ -54,6 +54,12 @@ def _counts(figures: Mapping[str, int], form: str = "{name} {count:,}") -> str:
     return ", ".join(form.format(name=name, count=count) for name, count in figures.items())
 
 
+def learning(result: Result) -> list[str]:
+    """Held-out perplexities of adapters in odtc and in PyTorch with PEFT."""
+    rows = [(str(row["step"]), f"{row['odtc']:.3f}", f"{row['torch']:.3f}") for row in result.rows]
+    return table(["steps", "odtc", "PyTorch with PEFT"], rows, words=0)
+
+
 def same_bits(result: Result) -> list[str]:
     """Options of steps that two engines took, by the number of models and what came of them."""
     kinds = ("same", "differ", "refused", "without")
