@@ -10,6 +10,8 @@ from benchmarks.arm.cores import CORES
 from odtc.core.errors import BuildError
 
 FMLA, RETURN, NONE = 0x4E22CC20, 0xD65F03C0, 0
+# The destination's number is its lowest bits.
+FMLA_V30_V31 = 0x4E20CC00 | 31 << 16 | 30 << 5
 # Of four multiply-adds into one register each waits for the one before.
 CHAIN = (FMLA,) * 4
 
@@ -25,6 +27,14 @@ def test_each_core_has_a_model(core) -> None:
     found = mca.cycles_of([CHAIN, (RETURN,), (NONE,)], core)
     assert found[CHAIN] >= 2 * len(CHAIN)
     assert found[RETURN,] == found[NONE,] == 1 / core.width
+
+
+@pytest.mark.parametrize("core", CORES.values(), ids=CORES)
+def test_no_core_multiplies_more_than_it_can(core) -> None:
+    """LLVM's A55 begins two multiply-adds of 128 bits in a cycle: its units are of 64 bits."""
+    independent = tuple(FMLA_V30_V31 | register for register in range(16))
+    found = mca.cycles_of([independent], core)[independent]
+    assert found >= len(independent) / core.multiplies
 
 
 def test_a_tool_that_knows_no_such_core_is_an_error_and_nothing_is_kept(tmp_path: Path) -> None:
