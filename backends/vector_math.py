@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from tvm import tirx
-from tvm.ir import Expr, Op
+from tvm.ir import Expr, Op, register_op_attr
 from tvm.tirx import register_intrin_lowering
 
 from odtc.passes.ir.written_out import Grown, growth_of
 
+# What TVM's vectoriser asks of a function in a loop.
+_VECTORISED = "TVectorizable"
 # Above the level of TVM's own rules.
 _LEVEL = 11
 
@@ -216,7 +218,24 @@ def _rule(function: Callable[[Expr], Expr], otherwise: Callable[[Expr], Expr]) -
 def register_vector_math() -> None:
     """Tells TVM's code generator for CPUs, once in a process."""
     for name, function in _FUNCTIONS.items():
-        otherwise = Op.get(name).get_attr("llvm.FLowerIntrinsic")
+        operator = Op.get(name)
+        otherwise = operator.get_attr("llvm.FLowerIntrinsic")
+        if not operator.get_attr(_VECTORISED):
+            # TVM would take the loop around it apart, and leave the rest of that scalar, too.
+            register_op_attr(name, _VECTORISED, True)
+            otherwise = _one_by_one
         register_intrin_lowering(
             name, target="llvm", f=_rule(function, otherwise or (lambda call: call)), level=_LEVEL
         )
+
+
+def _one_by_one(call: Expr) -> Expr:
+    """A call of the C library for each element."""
+    lanes = call.ty.dtype.lanes
+    if lanes == 1:
+        return call
+    each = str(call.ty).split("x")[0]
+    vector, name = call.args[0], call.op.name.removeprefix("tirx.")
+    elements = [tirx.Shuffle([vector], [tirx.const(lane, "int32")]) for lane in range(lanes)]
+    parts = [tirx.call_pure_extern(each, name, element) for element in elements]
+    return tirx.Shuffle(parts, [tirx.const(lane, "int32") for lane in range(lanes)])

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tvm
 from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.autoschedule.cpu import schedule_kernel
 from odtc.backends.targets import parse_target
@@ -66,6 +68,31 @@ def test_limits(name: str) -> None:
 def test_double_precision_is_kept() -> None:
     x = np.linspace(-5, 5, 64)
     np.testing.assert_allclose(evaluated("exp", x), np.exp(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-6), ("float64", 1e-15)])
+def test_a_loop_that_is_marked_for_vectors(dtype: str, error: float) -> None:
+    """Each function leaves it one; of the error function TVM would make it scalar."""
+    for name, (reference, (low, high), _) in FUNCTIONS.items():
+        x = np.linspace(max(low, -5), min(high, 5), 64).astype(dtype)
+        made = marked_loop(name, dtype)
+        text = str(tirx.transform.VectorizeLoop()(made))
+        assert "T.Ramp" in text
+        given, result = tvm.runtime.tensor(x), tvm.runtime.tensor(np.zeros_like(x))
+        tvm.compile(made, parse_target("host-cpu").to_tvm())["main"](given, result)
+        np.testing.assert_allclose(result.numpy(), reference(x), rtol=error, atol=error)
+
+
+def marked_loop(name: str, dtype: str) -> tvm.IRModule:
+    register_vector_math()
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        T.func_name("main")
+        T.func_attr({"global_symbol": "main"})
+        x, y = (T.arg(each, T.buffer((64,), dtype)) for each in "xy")
+        with T.serial(8) as i, T.vectorized(8) as lane:
+            value = getattr(tirx, name)(tirx.BufferLoad(x, [i * 8 + lane]))
+            T.buffer_store(y, value, [i * 8 + lane])
+    return tvm.IRModule({"main": builder.get()})
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
