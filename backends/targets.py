@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from odtc.backends.caches import Caches, caches_of
 from odtc.backends.cpus import (
     CORES,
     CPU,
@@ -138,6 +139,11 @@ class Target:
             return 128
         has = llvm_features(self.resolved().cpu)
         return next(bits for feature, bits in X86_VECTORS if feature in has)
+
+    @property
+    def caches(self) -> Caches | None:
+        """What a core has near it, of several CPUs every one; None on x86, whose vectors tell."""
+        return caches_of(cpu.mcpu for cpu in self.cpus) if is_arm(self.triple) else None
 
     @property
     def has_half_arithmetic(self) -> bool:

@@ -74,7 +74,7 @@ def layout_costs(target: Target, *, is_tight: bool = False) -> Costs:
         target: of the costs.
         is_tight: whether a step has to keep within a budget of bytes.
     """
-    machine = machine_of(target.vector_bits)
+    machine = machine_of(target.vector_bits, caches=target.caches)
 
     def call(value: relax.Call, layout: str) -> float:
         find = _MODELS.get(operator_of(value))

@@ -36,7 +36,8 @@ CPU_LOOPS = CONVOLUTION_LOOPS | DEPTHWISE_LOOPS | MATMUL_LOOPS
 
 def cpu_family(target: Target, has_half: bool) -> Family:
     """The family of a CPU; the arguments are those of `family_of`."""
-    machine, slots = machine_of(target.vector_bits, has_half=has_half), target.threads or 1
+    machine = machine_of(target.vector_bits, has_half=has_half, caches=target.caches)
+    slots = target.threads or 1
     return Family(
         (UpdateRows(take_update), AddRows(take_add), ReadQuantised()),
         grouped_rules(convolution_rules(), machine)

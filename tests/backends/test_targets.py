@@ -9,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odtc.backends import targets as module
+from odtc.backends.caches import Caches, caches_of
 from odtc.backends.cpus import CORES, CPU, Cpu, llvm_features, on_this_machine
+from odtc.backends.families import family_of
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.tiling import ProductExtent, tiling_of
+from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.targets import Target, gpu_of, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
 
@@ -233,6 +236,20 @@ def test_each_of_several_cpus_has_its_own_features():
     )
     chosen = parse_target("android-cpu{mcpu=cortex-a76+cortex-a53,mattr=+neon:+crc}")
     assert {cpu.mattr for cpu in chosen.cpus} == {("+neon", "+crc")}
+
+
+def test_caches_are_those_that_all_cpus_have():
+    both = parse_target("android-cpu{mcpu=cortex-x1+cortex-a55}")
+    assert both.caches == caches_of(["cortex-a55"]) == Caches(32 << 10, 128 << 10)
+    assert parse_target("android-cpu{mcpu=cortex-a76}").caches == Caches(64 << 10, 512 << 10)
+    assert parse_target("host-cpu{mcpu=haswell}").caches is None
+
+
+def test_kernels_are_fitted_to_the_caches_of_their_core():
+    targets = (f"android-cpu{{mcpu=cortex-{core}}}" for core in ("a55", "a76", "x1"))
+    machines = [family_of(parse_target(each).resolved()).products.machine for each in targets]
+    known = [(m.first_bytes, m.cache_bytes) for m in machines if isinstance(m, Machine)]
+    assert known == [(1 << 14, 1 << 16), (1 << 15, 1 << 18), (1 << 15, 1 << 19)]
 
 
 def test_an_x86_cpu_is_not_one_of_a_phone():

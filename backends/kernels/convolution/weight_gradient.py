@@ -207,7 +207,11 @@ def _block(
 ) -> StagedBlock:
     """Whole images, or bands of rows that divide one."""
     inner = math.prod(each.staged.span for each in walk[1:])
-    room = near / (size_of(tile.dtype) * inner * (planes + tile.columns))
+    line_bytes = size_of(tile.dtype) * inner
+    room = near / (line_bytes * (planes + tile.columns))
+    if machine.first_bytes:
+        # Each tile of the sums reads a panel and its own channels of a block again.
+        room = min(room, machine.first_bytes / (line_bytes * (tile.rows + tile.columns)))
     out, usual = walk[0].out, _usual_rows(batch, walk[0], room)
     cuts = [(1, r) for r in divisors(out)[:-1]] + [(n, out) for n in divisors(batch)]
     cuts.sort(key=lambda cut: abs(math.log(math.prod(cut) / math.prod(usual))))

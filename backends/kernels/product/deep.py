@@ -21,11 +21,18 @@ from odtc.backends.kernels.common.places import index, size_of, unflatten
 from odtc.backends.kernels.common.vectors import further, splat
 from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.half_runs import add_into
-from odtc.backends.kernels.product.panel import evenly, groups_of, split_rows
+from odtc.backends.kernels.product.panel import (
+    evenly,
+    groups_of,
+    panel_bytes,
+    split_rows,
+    tiles_below,
+)
 from odtc.backends.kernels.product.panels import (
     Panels,
     Read,
     Results,
+    each_tile,
     foresee_tile,
     pack,
     store_tile,
@@ -35,8 +42,9 @@ from odtc.backends.kernels.product.tile import Machine, Tile, accumulator
 
 # A panel that is larger than what a core has near it by less is read fast enough.
 _DEEP = 2
-# Bytes of a band's copies, and of its sums in a strip.
-_MOST = 1 << 23
+# Bytes of a band's copies, and of its sums in a strip; where blocks are fitted to the first level,
+# which cuts products that are not as deep.
+_MOST, _MOST_FIRST = 1 << 23, 1 << 20
 # Columns of a strip.
 _WIDEST = 1 << 12
 
@@ -108,7 +116,7 @@ class _Cut:
 
 def is_deep(depth: int, tile: Tile, machine: Machine) -> bool:
     """Whether sums of so many terms are cut into blocks."""
-    return _panel_bytes(depth, tile) > _DEEP * machine.near
+    return panel_bytes(depth, tile) > (machine.first_bytes or _DEEP * machine.near)
 
 
 def deep_product(
@@ -127,7 +135,8 @@ def deep_product(
     blocks = _blocks(left.depth, tile, machine, max(right.unit, 1))
     strips, panels = evenly(columns.total, tile.columns, _WIDEST)
     row_bytes = max(blocks[0].terms * size_of(tile.dtype), panels * tile.columns * 4)
-    bands, in_band = evenly(left.count, tile.rows, _MOST // row_bytes)
+    most = _MOST_FIRST if machine.first_bytes else _MOST
+    bands, in_band = evenly(left.count, tile.rows, most // row_bytes)
     with T.grid(strips, bands) as (strip, band):
         cut = _Cut(left.count, columns, tile, panels, in_band, strip, band)
         sums = T.sblock_alloc_buffer((in_band, panels, tile.rows, tile.columns), "float32")
@@ -164,19 +173,25 @@ def _add_block(left: Rows, right: Panels, cut: _Cut, machine: Machine, sums: tir
             start = index(0), cut.column(first + panel)
             pack(left.depth, tile, cut.columns, right, start, (packed, panel))
         registers = accumulator(tile)
-        with T.serial(high) as t:
-            m = cut.row(first_tile + t)
-            rows = copies(first_tile + t) if copies else lambda row, k: left.read(m + row, k)
-            with T.serial(wide) as panel:
-                add_into(
-                    sums,
-                    registers,
-                    tile,
-                    lambda row, v: [first_tile + t, first + panel, index(row), tile.span(v)],
-                    [left.depth],
-                    rows,
-                    lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
-                )
+
+        def rows_of(t: ir.Expr) -> tuple[ir.Expr, Read]:
+            number = T.Bind(first_tile + t)
+            m = cut.row(number)
+            return number, copies(number) if copies else lambda row, k: left.read(m + row, k)
+
+        def add(rows: tuple[ir.Expr, Read], panel: ir.Expr) -> None:
+            number, read = rows
+            add_into(
+                sums,
+                registers,
+                tile,
+                lambda row, v: [number, first + panel, index(row), tile.span(v)],
+                [left.depth],
+                read,
+                lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
+            )
+
+        each_tile(high, wide, min(tiles_below(left.depth, tile, machine), tiles), rows_of, add)
 
 
 def _store(cut: _Cut, machine: Machine, sums: tirx.Buffer, results: Results) -> None:
@@ -203,7 +218,7 @@ def _blocks(depth: int, tile: Tile, machine: Machine, unit: int) -> list[_Blocks
 
     Each begins at a multiple of a unit, which the depth is one of.
     """
-    least = -(-_panel_bytes(depth, tile) // machine.near)
+    least = -(-panel_bytes(depth, tile) // (machine.first_bytes or machine.near))
     even = next((n for n in range(least, 2 * least) if depth % (n * unit) == 0), 0)
     if even:
         return [_Blocks(0, even, depth // even)]
@@ -211,10 +226,6 @@ def _blocks(depth: int, tile: Tile, machine: Machine, unit: int) -> list[_Blocks
     whole, rest = divmod(depth, terms)
     blocks = [_Blocks(0, whole, terms)]
     return [*blocks, _Blocks(whole * terms, 1, rest)] if rest else blocks
-
-
-def _panel_bytes(depth: int, tile: Tile) -> int:
-    return depth * tile.columns * size_of(tile.dtype)
 
 
 def _from(read: Read, start: ir.Expr) -> Read:

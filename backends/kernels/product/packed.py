@@ -23,11 +23,19 @@ from odtc.backends.kernels.common.places import index, size_of, unflatten
 from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.deep import Rows, deep_product, is_deep
 from odtc.backends.kernels.product.half_runs import multiply_into
-from odtc.backends.kernels.product.panel import WAYS, ProductSizes, evenly, groups_of, split_rows
+from odtc.backends.kernels.product.panel import (
+    WAYS,
+    ProductSizes,
+    evenly,
+    groups_of,
+    split_rows,
+    tiles_below,
+)
 from odtc.backends.kernels.product.panels import (
     Panels,
     Read,
     Results,
+    each_tile,
     foresee_tile,
     pack,
     store_tile,
@@ -132,33 +140,46 @@ def packed_product(
                 pack(sizes.depth, tile, columns, right, (n, column(panel)), (packed, panel))
             registers = accumulator(tile)
             scratch = T.sblock_alloc_buffer((tile.rows, tile.columns), "float32")
-            with T.serial(in_split) as t:
+
+            def rows_of(t: ir.Expr, n: ir.Expr = n, split: ir.Expr = split) -> tuple[ir.Expr, Read]:
                 number = T.Bind(tirx.min(split * in_split + t, index(in_band - 1)))
                 m = first_row(number)
-
-                def row_of(
-                    row: int | ir.Expr, k: ir.Expr, n: ir.Expr = n, m: ir.Expr = m
-                ) -> ir.Expr:
-                    return left.read(n, m + row, k)
-
-                rows = row_of
                 if copies:
-                    rows = copies(number)
-                elif is_copied:
-                    rows = copy_rows(tile, [sizes.depth], row_of, side_by_side=not left.lies)
-                with T.serial(panels) as panel:
-                    at = column(panel)
-                    foresee_tile(tile, columns, (n, m, at), results)
-                    multiply_into(
-                        scratch,
-                        registers,
-                        tile,
-                        [index(0)],
-                        [sizes.depth],
-                        rows,
-                        lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
-                    )
-                    store_tile(tile, columns, scratch, (n, m, at), results)
+                    return m, copies(number)
+                return m, _rows(left, tile, sizes.depth, (n, m), is_copied=is_copied)
+
+            def write(rows: tuple[ir.Expr, Read], panel: ir.Expr, n: ir.Expr = n) -> None:
+                (m, read), at = rows, column(panel)
+                foresee_tile(tile, columns, (n, m, at), results)
+                multiply_into(
+                    scratch,
+                    registers,
+                    tile,
+                    [index(0)],
+                    [sizes.depth],
+                    read,
+                    lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
+                )
+                store_tile(tile, columns, scratch, (n, m, at), results)
+
+            # Rows that a tile copies for itself are copied once for all panels.
+            most = 1 if is_copied and not copies_all else in_split
+            below = min(tiles_below(sizes.depth, tile, machine), most)
+            each_tile(in_split, panels, below, rows_of, write)
+
+
+def _rows(
+    left: LeftOperand, tile: Tile, depth: int, start: tuple[ir.Expr, ir.Expr], *, is_copied: bool
+) -> Read:
+    """The rows of a tile, from a row of a matrix on; emits their copy if they are copied."""
+    n, m = start
+
+    def row_of(row: int | ir.Expr, k: ir.Expr) -> ir.Expr:
+        return left.read(n, m + row, k)
+
+    if not is_copied:
+        return row_of
+    return copy_rows(tile, [depth], row_of, side_by_side=not left.lies)
 
 
 def _as_it_is(parts: int, each: int, total: int) -> tuple[int, int]:

@@ -127,6 +127,22 @@ def groups_of(
     return -(-panels // each), each
 
 
+def tiles_below(depth: int, tile: Tile, machine: Machine) -> int:
+    """Tiles, one above the other, that are multiplied by a panel before the next panel is.
+
+    The panel is then read from the first-level cache, and the tiles' rows from the second, where
+    there must be room for them. One, if no panel fits, or if it is not known what does.
+    """
+    if panel_bytes(depth, tile) > machine.first_bytes:
+        return 1
+    return max(machine.near // 2 // (size_of(tile.dtype) * depth * tile.rows), 1)
+
+
+def panel_bytes(depth: int, tile: Tile) -> int:
+    """Bytes of a panel of so many terms."""
+    return depth * tile.columns * size_of(tile.dtype)
+
+
 def evenly(total: int, size: int, most: int) -> tuple[int, int]:
     """Parts of as many tiles of a size as can be within so much, and tiles in each."""
     tiles = -(-total // size)

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.common.places import CACHE_LINE, rounded
+from odtc.backends.kernels.common.places import CACHE_LINE, index, rounded
 from odtc.backends.kernels.common.transpose import copy_transposed
 from odtc.backends.kernels.product.columns import Columns
 from odtc.backends.kernels.product.tile import Tile
 
 Read = Callable[..., ir.Expr]
+Rows = TypeVar("Rows")
 
 # Elements in a line of a cache.
 LINE = CACHE_LINE // 4
@@ -86,6 +88,34 @@ def pack(
             lambda v, of, p: put(tile.span(v), right.read(of, k, tile.span(0, p))),
             lambda j, of, p: put(j, right.read(of, k, p)),
         )
+
+
+def each_tile(
+    high: ir.Expr | int,
+    wide: ir.Expr | int,
+    below: int,
+    rows_of: Callable[[ir.Expr], Rows],
+    multiply: Callable[[Rows, ir.Expr], None],
+) -> None:
+    """Emits `multiply(rows_of(t), panel)` for every tile `t` of the rows, and every panel.
+
+    Args:
+        high: tiles, one above the other.
+        wide: panels, side by side.
+        below: tiles that are multiplied by a panel before the next panel is.
+        rows_of: from a tile to what it reads; may emit what all panels share, if `below` is one.
+        multiply: emits a tile's product.
+    """
+    if below == 1:
+        with T.serial(high) as t:
+            rows = rows_of(t)
+            with T.serial(wide) as panel:
+                multiply(rows, panel)
+        return
+    with T.serial((index(0) + high + below - 1) // below) as part, T.serial(wide) as panel:
+        begin = part * below
+        with T.serial(tirx.min(index(below), high - begin)) as step:
+            multiply(rows_of(begin + step), panel)
 
 
 def foresee_tile(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.caches import Caches
 from odtc.backends.decisions import MachineModel
 from odtc.backends.kernels.common.places import index, size_of
 from odtc.backends.kernels.common.vectors import ramp, splat
@@ -35,6 +36,8 @@ class Machine(MachineModel):
         cache_bytes: what a core has near it: of its second-level cache, about a half.
         widths: vectors that a tile may have side by side.
         has_half: whether products are to multiply float16, where that pays.
+        first_bytes: what blocks that are read again and again may have in the first-level cache,
+            about a half; 0 where they are only fitted to the second one.
     """
 
     lanes: int
@@ -42,6 +45,7 @@ class Machine(MachineModel):
     cache_bytes: int
     widths: tuple[int, ...] = (1, 2, 3, 4)
     has_half: bool = False
+    first_bytes: int = 0
 
     @property
     def multiplies(self) -> str:
@@ -208,9 +212,21 @@ def _even(total: int, most: int) -> int:
 _MACHINES = {512: (24, 1 << 19), 256: (12, 1 << 18), 128: (24, 1 << 18)}
 
 
-def machine_of(vector_bits: int, *, has_half: bool = False) -> Machine:
-    """The description of a CPU by the width of its vector registers, and what it multiplies."""
-    return Machine(vector_bits // 32, *_MACHINES[vector_bits], has_half=has_half)
+def machine_of(
+    vector_bits: int, *, has_half: bool = False, caches: Caches | None = None
+) -> Machine:
+    """The description of a CPU.
+
+    Args:
+        vector_bits: of its vector registers.
+        has_half: whether products are to multiply float16, where that pays.
+        caches: of a core; None is what a usual one with such registers has.
+    """
+    accumulators, near = _MACHINES[vector_bits]
+    first = 0
+    if caches:
+        near, first = caches.second // 2, caches.first // 2
+    return Machine(vector_bits // 32, accumulators, near, has_half=has_half, first_bytes=first)
 
 
 def accumulator(tile: Tile) -> tirx.Buffer:

@@ -29,6 +29,11 @@ _NEAR, _BEYOND, _GATHERED, _COLD = 3, 0.05, 6, 0.1
 FORM, DIRECT_FORM, WINOGRAD_FORM = "form", (0,), (1,)
 # That work at once.
 _CORES = 4
+# Terms of sums that are worth to wait in memory.
+_LONG = 48
+# Cycles of a byte that comes from beyond the second level, and how many times as much as is near a
+# core a block may have, where its points are multiplied one after the other.
+_FAR, _MOST_AWAY = 0.15, 8
 # How much faster the form must be by the model to be taken.
 _MARGIN = 1.1
 
@@ -74,6 +79,11 @@ class PatchCut:
         return self.panels * self.tile.columns
 
 
+def is_by_points(shape: Shape, machine: Machine) -> bool:
+    """Whether a point is multiplied by all rows before the next one, as `product.py` says."""
+    return machine.first_bytes > 0 and shape.channels >= _LONG
+
+
 def is_winograd(shape: Shape, walks: Sequence[Sequence[Walk]], machine: Machine) -> bool:
     """Whether a product over a staged image is computed in Winograd's form."""
     if not _fits(shape, walks, machine):
@@ -99,7 +109,8 @@ def patch_cut(shape: Shape, walk: Sequence[Walk], machine: Machine) -> PatchCut:
     """The cut of a product for a walk that fits."""
     high, wide = (-(-axis.out // RESULTS) for axis in walk)
     total, model = shape.batch * high, replace(machine, decisions=None)
-    room = max(machine.near // (4 * POINTS * shape.channels * wide), 1)
+    near = machine.near * (_MOST_AWAY if is_by_points(shape, machine) else 1)
+    room = max(near // (4 * POINTS * shape.channels * wide), 1)
 
     def of(rows: int, machine: Machine) -> PatchCut:
         tile = machine.tile(shape.rows, rows * wide)
@@ -113,7 +124,11 @@ def patch_cut(shape: Shape, walk: Sequence[Walk], machine: Machine) -> PatchCut:
     cuts = {-(-total // blocks) for blocks in range(1, total + 1)}
     likely = sorted(
         (rows for rows in cuts if rows <= 2 * room),
-        key=lambda rows: (_patch_cycles(shape, of(rows, model), model), rows),
+        key=lambda rows: (
+            _patch_cycles(shape, of(rows, model), model)
+            + _far_cycles(shape, of(rows, model), model),
+            rows,
+        ),
     )
     usual = next(rows for rows in likely if rows <= room)
     (rows,) = machine.decide("rows", [(rows,) for rows in likely[:_BLOCKS]], (usual,))
@@ -166,3 +181,18 @@ def _patch_cycles(shape: Shape, cut: PatchCut, machine: Machine) -> float:
     # Tasks that share a block are enough for all cores; blocks may leave some without.
     blocks = cut.blocks if cut.splits > 1 else -(-cut.blocks // _CORES) * _CORES
     return blocks * (products + transforms + read) + weights * _GATHERED + used
+
+
+def _far_cycles(shape: Shape, cut: PatchCut, machine: Machine) -> float:
+    """Returns the cycles of what moves beyond the second level if points follow each other.
+
+    The patches of a block and the sums of their products wait for each other, and so does what a
+    block has of the weights for the next one: only what fits is found near.
+    """
+    if not is_by_points(shape, machine):
+        return 0.0
+    weights = 4 * POINTS * shape.rows * shape.channels
+    waiting = 4 * POINTS * (shape.channels + shape.rows) * cut.columns
+    moved = 2 * waiting if waiting > machine.near else 0
+    moved += weights if waiting + weights > 2 * machine.near else 0
+    return cut.blocks * moved * _FAR

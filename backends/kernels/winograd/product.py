@@ -5,6 +5,10 @@ place of 36. The transformed weights are made once, for all tasks. A task transf
 patches, of as many as have room near a core, and multiplies it by all weights in 16 products of
 matrices, one for each point; the sums of a tile's rows are transformed back into lines of results,
 to which the tail is applied. See `backends/kernels/winograd/terms.py`.
+
+Where a core's first-level cache is known and sums are long, the patches of one point are multiplied
+by all rows before those of the next: a panel of them is read from that cache then, and the sums of
+all points wait in memory.
 """
 
 import itertools
@@ -14,19 +18,31 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.common.places import index, unflatten
+from odtc.backends.kernels.common.places import CACHE_LINE, index, unflatten
 from odtc.backends.kernels.common.vectors import each_block, interleave, ramp, splat
 from odtc.backends.kernels.convolution.grid import Walk
 from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.convolution.shifted_product import Store
 from odtc.backends.kernels.convolution.staging import Read
-from odtc.backends.kernels.product.tile import Machine, accumulator, keep, multiply
-from odtc.backends.kernels.winograd.cut import POINTS, REACH, RESULTS, TAPS, PatchCut, patch_cut
+from odtc.backends.kernels.product.tile import Machine, accumulator, multiply
+from odtc.backends.kernels.winograd.cut import (
+    POINTS,
+    REACH,
+    RESULTS,
+    TAPS,
+    PatchCut,
+    is_by_points,
+    patch_cut,
+)
 from odtc.backends.kernels.winograd.patches import Patches, Place, divisor, named
 from odtc.backends.kernels.winograd.terms import in_both, of_products, of_taps
 
 # Rows of the weights that are transformed by a task.
 _RUN = 16
+# Elements in a line of a cache.
+_LINE = CACHE_LINE // 4
+# Sums of products in memory, by point, after outer indices.
+Sums = tuple[tirx.Buffer, list[ir.Expr]]
 
 
 def winograd_product(
@@ -52,6 +68,7 @@ def winograd_product(
     _transform_weights(shape, walk, weight, weights, lanes)
     patches = Patches(walk, cut, lanes, image)
     product = _Product(shape, walk, cut, lanes, store, weights)
+    by_points = is_by_points(shape, machine)
     # A vector more, so that channels do not push each other out of a cache.
     extents = (POINTS, shape.channels, cut.columns + lanes)
     if cut.splits == 1:
@@ -59,7 +76,13 @@ def winograd_product(
             first = _first(cut, which)
             own = T.sblock_alloc_buffer(extents, "float32")
             patches.transform(first, index(0), shape.channels, lambda *at: (own, [*at]))
-            product.multiply(which, index(0), lambda *at: (own, [*at]))
+            if by_points:
+                sums = T.sblock_alloc_buffer(product.all_sums, "float32")
+                with T.serial(POINTS) as p:
+                    product.add_point(p, lambda *at: (own, [*at]), (sums, []))
+                product.put_tiles(which, index(0), (sums, []))
+            else:
+                product.multiply(which, index(0), lambda *at: (own, [*at]))
         return
     # Blocks are too few for all tasks: channels are transformed by several of them, for all.
     shared = T.sblock_alloc_buffer((cut.blocks, *extents), "float32")
@@ -68,6 +91,15 @@ def winograd_product(
     with T.parallel(cut.blocks * parts) as task:
         which, part = unflatten(task, (cut.blocks, parts))
         patches.transform(_first(cut, which), part * run, run, lambda *at: (shared, [which, *at]))
+    if by_points:
+        sums = T.sblock_alloc_buffer((cut.blocks, *product.all_sums), "float32")
+        with T.parallel(cut.blocks * POINTS) as task:
+            which, p = unflatten(task, (cut.blocks, POINTS))
+            product.add_point(p, lambda *at: (shared, [which, *at]), (sums, [which]))
+        with T.parallel(cut.blocks * cut.splits) as task:
+            which, split = unflatten(task, (cut.blocks, cut.splits))
+            product.put_tiles(which, split, (sums, [which]))
+        return
     with T.parallel(cut.blocks * cut.splits) as task:
         which, split = unflatten(task, (cut.blocks, cut.splits))
         product.multiply(which, split, lambda *at: (shared, [which, *at]))
@@ -122,6 +154,19 @@ class _Product:
     store: Store
     weights: tirx.Buffer
 
+    @property
+    def all_sums(self) -> tuple[int, int]:
+        """Extents of the sums of a block: by point, tile by tile.
+
+        Each has a line more, so that points do not push each other out of a cache.
+        """
+        tile = self.cut.tile
+        return POINTS, self._tiles * self.cut.panels * tile.rows * tile.columns + _LINE
+
+    @property
+    def _tiles(self) -> int:
+        return -(-self.shape.rows // self.cut.tile.rows)
+
     def multiply(self, which: ir.Expr, split: ir.Expr, place: Place) -> None:
         """Emits the products of a block, and the stores of its results.
 
@@ -132,44 +177,102 @@ class _Product:
         """
         cut, tile = self.cut, self.cut.tile
         registers = accumulator(tile)
-        sums = T.sblock_alloc_buffer((POINTS, tile.rows, tile.columns), "float32")
-        lines = T.sblock_alloc_buffer((RESULTS, tile.rows, RESULTS * cut.columns), "float32")
+        sums = T.sblock_alloc_buffer((POINTS, tile.rows * tile.columns), "float32")
+        lines = self._lines()
         with T.serial(cut.tiles) as t:
-            due = (split * cut.tiles + t) * tile.rows
-            m = T.Bind(tirx.min(due, self.shape.rows - tile.rows))
+            m, due = self._row(split * cut.tiles + t)
             with T.serial(cut.panels) as panel:
-                column = T.Bind(panel * tile.columns)
                 with T.serial(POINTS) as p:
-
-                    def right(v: int, c: ir.Expr) -> ir.Expr:
-                        buffer, at = place(p, c, tile.span(v, column))
-                        return tirx.BufferLoad(buffer, at)
-
-                    def left(row: int, c: ir.Expr) -> ir.Expr:
-                        return tirx.BufferLoad(self.weights, [p, m + row, c])
-
-                    multiply(registers, tile, [self.shape.channels], left, right)
-                    keep(registers, sums, tile, 0, [p])
-                with T.grid(tile.rows, tile.vectors) as (i, v):
-                    self._put_results(sums, lines, i, v * tile.lanes, column)
+                    self._add_terms(registers, (p, m), panel, place)
+                    self._keep(registers, (sums, []), p, index(0))
+                self._put_panel((sums, []), lines, index(0), panel)
             self._write(lines, which, m, due)
 
-    def _put_results(
-        self,
-        sums: tirx.Buffer,
-        lines: tirx.Buffer,
-        row: ir.Expr,
-        begin: ir.Expr,
-        column: ir.Expr,
+    def add_point(self, p: ir.Expr, place: Place, sums: Sums) -> None:
+        """Emits the sums of a point, for all rows and columns of a block.
+
+        Args:
+            p: the point.
+            place: of the patches.
+            sums: of `all_sums`, after outer indices.
+        """
+        registers = accumulator(self.cut.tile)
+        with T.grid(self.cut.panels, self._tiles) as (panel, t):
+            self._add_terms(registers, (p, self._row(t)[0]), panel, place)
+            self._keep(registers, sums, p, t * self.cut.panels + panel)
+
+    def put_tiles(self, which: ir.Expr, split: ir.Expr, sums: Sums) -> None:
+        """Emits the stores of a block's results, of a split of the rows; see `add_point`."""
+        cut, lines = self.cut, self._lines()
+        with T.serial(cut.tiles) as t:
+            m, due = self._row(split * cut.tiles + t)
+            # The last split may have fewer tiles: of more of them nothing is stored.
+            number = T.Bind(tirx.min(split * cut.tiles + t, index(self._tiles - 1)))
+            with T.serial(cut.panels) as panel:
+                self._put_panel(sums, lines, number * cut.panels + panel, panel)
+            self._write(lines, which, m, due)
+
+    def _lines(self) -> tirx.Buffer:
+        extents = RESULTS, self.cut.tile.rows, RESULTS * self.cut.columns
+        return T.sblock_alloc_buffer(extents, "float32")
+
+    def _row(self, t: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """The first row of a tile, and the same if tiles did not reach back."""
+        due = t * self.cut.tile.rows
+        return T.Bind(tirx.min(due, self.shape.rows - self.cut.tile.rows)), due
+
+    def _keep(self, registers: tirx.Buffer, sums: Sums, p: ir.Expr, number: ir.Expr) -> None:
+        """Emits the copy of a tile's registers to its place among the sums of a point."""
+        tile, (buffer, outer) = self.cut.tile, sums
+        for row, v in itertools.product(range(tile.rows), range(tile.vectors)):
+            value = tirx.BufferLoad(registers, [index(row), tile.span(v)])
+            at = tile.span(v, (number * tile.rows + row) * tile.columns)
+            T.buffer_store(buffer, value, [*outer, p, at])
+
+    def _put_panel(self, sums: Sums, lines: tirx.Buffer, number: ir.Expr, panel: ir.Expr) -> None:
+        """Emits the transform of a tile's sums, of so many before it, into lines of results."""
+        tile = self.cut.tile
+        with T.grid(tile.rows, tile.vectors) as (i, v):
+            begin = (number * tile.rows + i) * tile.columns + v * tile.lanes
+            self._put_results(sums, begin, lines, (i, panel * tile.columns + v * tile.lanes))
+
+    def _add_terms(
+        self, registers: tirx.Buffer, start: tuple[ir.Expr, ir.Expr], panel: ir.Expr, place: Place
     ) -> None:
-        """Emits the transform of a vector of patches into two lines of results."""
-        lanes = self.lanes
+        """Emits the sums of a tile at a point, whose first row is told with it, in a panel."""
+        tile, (p, m) = self.cut.tile, start
+        column = T.Bind(panel * tile.columns)
+
+        def right(v: int, c: ir.Expr) -> ir.Expr:
+            buffer, at = place(p, c, tile.span(v, column))
+            return tirx.BufferLoad(buffer, at)
+
+        def left(row: int, c: ir.Expr) -> ir.Expr:
+            return tirx.BufferLoad(self.weights, [p, m + row, c])
+
+        multiply(registers, tile, [self.shape.channels], left, right)
+
+    def _put_results(
+        self, sums: Sums, begin: ir.Expr, lines: tirx.Buffer, place: tuple[ir.Expr, ir.Expr]
+    ) -> None:
+        """Emits the transform of a vector of sums into two lines of results.
+
+        Args:
+            sums: by point.
+            begin: of the vector among those of a point.
+            lines: float32[results, rows, columns].
+            place: row of the lines, and column of the patches.
+        """
+        lanes, (buffer, outer), (row, column) = self.lanes, sums, place
         points = [
-            [named(sums, [index(REACH * i + j), row, ramp(begin, lanes)]) for j in range(REACH)]
+            [
+                named(buffer, [*outer, index(REACH * i + j), ramp(begin, lanes)])
+                for j in range(REACH)
+            ]
             for i in range(REACH)
         ]
         for i, pair in enumerate(in_both(of_products, points, T.Bind)):
-            at = ramp(RESULTS * (column + begin), RESULTS * lanes)
+            at = ramp(RESULTS * column, RESULTS * lanes)
             T.buffer_store(lines, interleave(pair, lanes), [index(i), row, at])
 
     def _write(self, lines: tirx.Buffer, which: ir.Expr, m: ir.Expr, due: ir.Expr) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from odtc.backends.caches import Caches
 from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product import packed as packed_product
@@ -22,6 +23,8 @@ from tests.fast import examples
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
 # A cache so small that images are staged in bands.
 MACHINES.append(replace(machine_of(128), cache_bytes=1 << 9))
+# One whose first-level cache is known, too.
+MACHINES.append(machine_of(128, caches=Caches(1 << 11, 1 << 14)))
 
 
 # Three channels of an image to nineteen, each axis padded before and after as much as the kernel
@@ -112,7 +115,7 @@ def run(module: tvm.IRModule, machine: Machine, arrays: list[np.ndarray]) -> lis
     ]
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
+@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny", "caches"])
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=convolutions())
 # The last of several bands of rows reaches back, and channels are enough for the sums of the
@@ -136,7 +139,7 @@ def test_against_pytorch(machine: Machine, case: dict) -> None:
     assert_as_pytorch(machine, case)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
+@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny", "caches"])
 @settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=points())
 # Vectors of columns that belong to two images; a panel wider than all columns.
@@ -150,7 +153,7 @@ def test_points_against_pytorch(machine: Machine, case: dict) -> None:
     assert_as_pytorch(machine, case)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
+@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny", "caches"])
 def test_a_large_weight_is_copied_by_tile(machine: Machine, monkeypatch) -> None:
     monkeypatch.setattr(packed_product, "_MOST_COPIED", 0)
     assert_as_pytorch(machine, POINTS)
@@ -175,7 +178,7 @@ def assert_as_pytorch(machine: Machine, case: dict) -> None:
 
 @settings(deadline=None)
 @given(rows=st.integers(1, 3000), columns=st.integers(1, 5000))
-@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny"])
+@pytest.mark.parametrize("machine", MACHINES, ids=["neon", "avx2", "avx-512", "tiny", "caches"])
 def test_a_tile_fits_the_registers(machine: Machine, rows: int, columns: int) -> None:
     tile = machine.tile(rows, columns)
     assert tile.rows * tile.vectors <= machine.accumulators

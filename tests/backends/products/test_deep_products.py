@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from tvm import relax
 from tvm.relax import op
 
+from odtc.backends.caches import Caches
 from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.product import deep as deep_product
 from odtc.backends.kernels.product import packed as packed_product
 from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.kernels.product.matmul import matmul
+from odtc.backends.kernels.product.panel import tiles_below
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts, write_product
 from odtc.passes.graph.absorb_transpose import AbsorbTranspose
@@ -28,6 +30,8 @@ SMALL = {
     "avx2": replace(machine_of(256), cache_bytes=1 << 11),
     "avx-512": replace(machine_of(512), cache_bytes=1 << 12),
     "neon-half": replace(machine_of(128, has_half=True), cache_bytes=1 << 11),
+    # Of which a panel of some twenty terms is in the first level, and some tiles in the second.
+    "caches": machine_of(128, caches=Caches(1 << 11, 1 << 14)),
 }
 
 
@@ -71,6 +75,7 @@ def test_many_terms(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deep_product, "_MOST", most)
+        patch.setattr(deep_product, "_MOST_FIRST", most)
         patch.setattr(deep_product, "_WIDEST", widest)
         found, wanted, magnitudes = product_of(sizes, transposed, SMALL[name])
     unit = 2.0**-11 if SMALL[name].has_half else 2.0**-20
@@ -96,6 +101,26 @@ def test_many_rows(transposed: tuple[bool, bool], most: int, monkeypatch) -> Non
     for bits in (128, 256, 512):
         found, wanted, _ = product_of((101, 64, 70), transposed, machine_of(bits))
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("transposed", [(False, True), (True, False)])
+@pytest.mark.parametrize("second", [14, 15, 17])
+def test_tiles_below_each_other(transposed: tuple[bool, bool], second: int) -> None:
+    """Of as many as fit the second level, the last ones fewer, a panel is multiplied by all."""
+    machine = machine_of(128, caches=Caches(1 << 14, 1 << second))
+    found, wanted, _ = product_of((101, 64, 70), transposed, machine)
+    assert tiles_below(64, machine.tile(101, 70), machine) > 1
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_panel_of_a_known_core_has() -> None:
+    """Half of the first level; rows and columns that are read beside it have the other half."""
+    machine = machine_of(128, caches=Caches(1 << 16, 1 << 19))
+    tile = machine.tile(768, 768)
+    most = (1 << 15) // (4 * tile.columns)
+    assert not deep_product.is_deep(most, tile, machine)
+    assert deep_product.is_deep(most + 1, tile, machine)
+    assert tiles_below(most + 1, tile, machine) == 1
 
 
 @pytest.mark.parametrize("name", ["neon", "avx-512"])

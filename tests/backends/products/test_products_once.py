@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+from odtc.backends.caches import Caches
 from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.family.rules import lower_blocks
 from odtc.backends.kernels.product.fused import fused_product
@@ -24,6 +25,7 @@ MACHINES = {
     "neon": replace(machine_of(128), cache_bytes=1 << 13),
     "avx2": machine_of(256),
     "avx-512": machine_of(512),
+    "caches": machine_of(128, caches=Caches(1 << 14, 1 << 16)),
 }
 
 

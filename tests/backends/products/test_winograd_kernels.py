@@ -14,6 +14,7 @@ from tvm import relax, tirx
 
 import odtc
 from odtc.backends.built import winograd_kernels
+from odtc.backends.caches import Caches
 from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.convolution.rules import convolution_rules
@@ -38,7 +39,9 @@ DIRECT, WINOGRAD = {"form": (0,)}, {"form": (1,)}
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
 # A cache so small that a block is a row of patches.
 MACHINES.append(replace(machine_of(128), cache_bytes=1 << 9))
-IDS = ["neon", "avx2", "avx-512", "tiny"]
+# One whose first-level cache is known, too.
+MACHINES.append(machine_of(128, caches=Caches(1 << 11, 1 << 14)))
+IDS = ["neon", "avx2", "avx-512", "tiny", "caches"]
 
 CASE: dict = {"batch": 2, "channels": 5, "filters": 19, "image": (11, 9), "pad": (1, 1, 1, 1)}
 
@@ -121,7 +124,10 @@ def drawn(product: FusedProduct) -> list[np.ndarray]:
 def test_against_float64(machine: Machine, is_gradient: bool, case: dict) -> None:
     product = product_of(case, is_gradient=is_gradient)
     image, weight = drawn(product)
-    (found,) = run_guarded(written(product, machine, WINOGRAD), [image, weight])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(winograd_cut, "_LONG", 16)
+        kernel = written(product, machine, WINOGRAD)
+    (found,) = run_guarded(kernel, [image, weight])
     expected = exact(case, image, weight, is_gradient=is_gradient)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
