@@ -18,6 +18,10 @@ from odtc.backends.kernels.convolution.point_product import (
     point_data_gradient,
     point_forward,
 )
+from odtc.backends.kernels.convolution.scattered_gradient import (
+    is_mostly_padding,
+    scattered_gradient,
+)
 from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.convolution.shifted_product import Store, staged_product
 from odtc.backends.kernels.convolution.staging import Read
@@ -99,6 +103,16 @@ def _data_gradient(product: Product, machine: Machine) -> None:
     shape = _shape(dy, _sizes(w)[1])
     if is_point_product(space.given, sizes := _matrix(shape, space), machine):
         point_data_gradient(product, space.given, sizes, machine)
+        return
+    if is_mostly_padding(space.given, shape, machine):
+        scattered_gradient(
+            shape,
+            space.given,
+            lambda n, m, *at: load(dy, [n, m, *at]),
+            lambda c, m, *taps: load(w, [m, c, *taps]),
+            lambda n, c, at, value: product.store([n, c, *at], value),
+            machine,
+        )
         return
     _windowed(
         shape,
