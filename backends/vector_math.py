@@ -2,8 +2,9 @@
 
 LLVM has no vectors of these: it calls the C library for each element, and a softmax or a GELU waits
 for that. Here they are polynomials in single precision, with errors of a few units in the last
-place: the exponential and the logarithm of Cephes (Moshier, 1989), and the rational approximation
-of the error function that Eigen has. Double precision keeps the library's.
+place: the exponential and the logarithm of Cephes (Moshier, 1989), and the rational approximations
+of the error function and of the hyperbolic tangent that Eigen has. Double precision keeps the
+library's.
 """
 
 import math
@@ -37,6 +38,18 @@ _ERF_ABOVE = (
 _ERF_BELOW = (
     *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03),
     *(-7.37332916720468e-03, -1.42647390514189e-02),
+)
+# As far as a float32 is not 1, and a little less.
+_TANH_END = 7.99881172180175781
+_TANH_ABOVE = (
+    *(-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08),
+    *(1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03),
+)
+_TANH_BELOW = (
+    1.19825839466702e-06,
+    1.18534705686654e-04,
+    2.26843463243900e-03,
+    4.89352518554385e-03,
 )
 _SMALLEST_NORMAL, _MANTISSA_BITS, _BIAS = 1.17549435e-38, 23, 127
 # Floats as the integers of their bits: where the exponent starts, 1 and √½.
@@ -121,39 +134,35 @@ def log(x: Expr) -> Expr:
     return named(x, whole_line)
 
 
-def erf(x: Expr) -> Expr:
-    """An odd rational function; from 4 on it is 1."""
+def _bounded(x: Expr, end: float, above: Sequence[float], below: Sequence[float]) -> Expr:
+    """An odd rational function up to an end, and 1 beyond it."""
 
     def ratio(x: Expr) -> Expr:
-        return named(x * x, lambda s: x * _horner(s, _ERF_ABOVE) / _horner(s, _ERF_BELOW))
+        return named(x * x, lambda s: x * _horner(s, above) / _horner(s, below))
 
     def whole_line(x: Expr) -> Expr:
-        value = named(tirx.max(tirx.min(x, 4.0), -4.0), ratio)
-        # Beyond 4 it is 1; what is beyond neither end is NaN, which it stays.
-        beyond = tirx.Select(x < -4.0, _like(x, -1.0), x)
-        beyond = tirx.Select(x > 4.0, _like(x, 1.0), beyond)
-        return tirx.Select(tirx.all(x >= -4.0, x <= 4.0), value, beyond)
+        value = named(tirx.max(tirx.min(x, end), -end), ratio)
+        # What is beyond neither end is NaN, which it stays.
+        beyond = tirx.Select(x < -end, _like(x, -1.0), x)
+        beyond = tirx.Select(x > end, _like(x, 1.0), beyond)
+        return tirx.Select(tirx.all(x >= -end, x <= end), value, beyond)
 
     return named(x, whole_line)
+
+
+def erf(x: Expr) -> Expr:
+    """The error function."""
+    return _bounded(x, 4.0, _ERF_ABOVE, _ERF_BELOW)
+
+
+def tanh(x: Expr) -> Expr:
+    """The hyperbolic tangent: half of what its exponential would take."""
+    return _bounded(x, _TANH_END, _TANH_ABOVE, _TANH_BELOW)
 
 
 def sigmoid(x: Expr) -> Expr:
     """By the exponential."""
     return 1.0 / (1.0 + exp(-x))
-
-
-def tanh(x: Expr, exp: Callable[[Expr], Expr] = exp) -> Expr:
-    """By the exponential of a negative number, which cannot overflow; near zero by a series."""
-
-    def body(x: Expr) -> Expr:
-        square = x * x
-        series = x * (1.0 - square * (1.0 / 3.0) * (1.0 - square * 0.4))
-        power = exp(-2.0 * tirx.abs(x))
-        ratio = named(power, lambda p: (1.0 - p) / (1.0 + p))
-        signed = tirx.Select(x < 0.0, -ratio, ratio)
-        return tirx.Select(tirx.abs(x) < 0.02, series, signed)
-
-    return named(x, body)
 
 
 def _by_halves(x: Expr, build: Callable[[Expr, Expr], Expr]) -> Expr:

@@ -41,6 +41,20 @@ def _number(value: float) -> Expr:
     return tirx.const(value, _SINGLE)
 
 
+def tanh(x: Expr) -> Expr:
+    """By the exponential of a negative number, which cannot overflow; near zero by a series."""
+
+    def body(x: Expr) -> Expr:
+        square = x * x
+        series = x * (1.0 - square * (1.0 / 3.0) * (1.0 - square * 0.4))
+        power = _own("expf", -2.0 * tirx.abs(x))
+        ratio = named(power, lambda p: (1.0 - p) / (1.0 + p))
+        signed = tirx.Select(x < 0.0, -ratio, ratio)
+        return tirx.Select(tirx.abs(x) < 0.02, series, signed)
+
+    return named(x, body)
+
+
 def log(x: Expr) -> Expr:
     """Logarithm: minus infinity of zero, and NaN of less."""
 
@@ -127,7 +141,7 @@ def _bits(x: Expr, test: Callable[[Expr, Expr], Expr]) -> Expr:
 _FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "tirx.exp": partial(_own, "expf"),
     "tirx.erf": vector_math.erf,
-    "tirx.tanh": partial(vector_math.tanh, exp=partial(_own, "expf")),
+    "tirx.tanh": tanh,
     "tirx.sigmoid": lambda x: _number(1) / (_number(1) + _own("expf", -x)),
     "tirx.sin": partial(_wave, quarters=0),
     "tirx.cos": partial(_wave, quarters=1),

@@ -19,7 +19,7 @@ FUNCTIONS = {
     "exp": (np.exp, (-87, 88), 2.0),
     "log": (np.log, (1e-6, 1e6), 2.0),
     "erf": (np.vectorize(math.erf), (-5, 5), 8.0),
-    "tanh": (np.tanh, (-10, 10), 12.0),
+    "tanh": (np.tanh, (-10, 10), 8.0),
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), (-20, 20), 4.0),
 }
 SPECIAL = [np.inf, -np.inf, np.nan, 0.0, -1.0, 1.0, 200.0, -200.0]
