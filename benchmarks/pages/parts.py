@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from benchmarks.pages import suites
 from benchmarks.pages.measured import measured
 from benchmarks.pages.result import Result, Row, read_result
-from benchmarks.pages.rows import budgets, gpu, memory, other, performance, recomputation
+from benchmarks.pages.rows import arm, budgets, gpu, memory, other, performance, recomputation
 
 Lines = Callable[[], Sequence[str]]
 # What a row is called, by the first of these that it has.
@@ -41,6 +41,8 @@ def _from(name: str, write: Callable[[Result], Sequence[str]]) -> Lines:
 
 TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "performance/demo": other.demo,
+    "arm/networks": arm.networks,
+    "arm/changes": arm.changes,
     "performance/step_time": performance.step_time,
     "performance/gpu_steps": gpu.steps,
     "performance/gpu_families": gpu.families,
