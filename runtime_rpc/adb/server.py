@@ -5,6 +5,7 @@ folder, which is the shell's own.
 """
 
 import hashlib
+import shlex
 import time
 from contextlib import suppress
 from typing import Any
@@ -13,7 +14,7 @@ from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import DeviceError
 from odtc.core.process.progress import Progress
 from odtc.runtime_rpc.adb.client import Adb
-from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
+from odtc.runtime_rpc.adb.state import LOOPBACK, Phone, slug
 from odtc.runtime_rpc.native.device.build import NAME
 from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.tracker import greeting
@@ -38,12 +39,12 @@ _START = (
 
 def server_name(phone: Phone) -> str:
     """The abstract socket of a phone's server."""
-    return f"odtc-{phone.key}"
+    return f"odtc-{slug(phone.key)}"
 
 
 def tracker_name(phone: Phone) -> str:
     """The abstract socket on a phone that is forwarded to the tracker."""
-    return f"odtc-{phone.key}-tracker"
+    return f"odtc-{slug(phone.key)}-tracker"
 
 
 def program_hash(program: bytes) -> str:
@@ -128,10 +129,10 @@ def start(adb: Adb, phone: Phone, files: str) -> None:
     Raises:
         DeviceError: it does not start; with the end of its log.
     """
-    options = (
-        f"--listen abstract:{server_name(phone)} --tracker abstract:{tracker_name(phone)} "
-        f"--key {phone.key} --port {phone.port} --files {files}"
-    )
+    where = ("--listen", f"abstract:{server_name(phone)}")
+    tracker = ("--tracker", f"abstract:{tracker_name(phone)}", "--port", str(phone.port))
+    # The phone's shell reads these words, and a key is whatever its user calls the phone.
+    options = shlex.join((*where, *tracker, "--key", phone.key, "--files", files))
     # When this shell ends, processes that are still in its session may get SIGHUP. A host that has
     # no such thing as the right to execute a file gives none.
     adb.shell(

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
-from odtc.core.errors import DeviceError
+from odtc.core.errors import DeviceError, UsageError
 from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.adb import local_tracker, server, state
 from odtc.runtime_rpc.adb.client import Adb
@@ -23,6 +23,8 @@ from odtc.runtime_rpc.tracker.trackers import tracker_at
 
 _ASK_SECONDS = 5.0
 _POLL_SECONDS = 0.05
+# Of a key: it is a part of names of sockets, which have at most 107 bytes.
+_MOST_KEY = 64
 
 
 def set_up(
@@ -40,10 +42,13 @@ def set_up(
         progress: called with what is being done.
 
     Raises:
+        UsageError: no URL can have that key.
         DeviceError: the phone is not there, has another ABI, or its server does not start.
         DeviceLostError: the phone does not answer.
         BuildError: this installation has no server for phones, and cannot compile one.
     """
+    if key is not None:
+        _check_key(key)
     adb = Adb(serial)
     adb.check()
     with state.alone(serial):
@@ -91,6 +96,17 @@ def stop(serial: str) -> None:
             adb.run("forward", "--remove", f"tcp:{phone.port}")
         state.forget(serial)
     local_tracker.stop_if_unused(phone.tracker)
+
+
+def _check_key(key: str) -> None:
+    """Checks a key: TVM's client ends one at a space, and a URL at a slash."""
+    fits = len(key.encode(errors="replace")) <= _MOST_KEY and key.isprintable()
+    if not key or not fits or " " in key or "/" in key:
+        raise UsageError(
+            f"{key!r} cannot be a key",
+            where="--key",
+            hint=f"give 1 to {_MOST_KEY} bytes without spaces and slashes, such as --key pixel",
+        )
 
 
 def _port(serial: str, tracker: int | None) -> int:

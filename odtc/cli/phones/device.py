@@ -25,7 +25,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     setup = actions.add_parser("setup", help="push odtc's server, start and register it")
     _serial(setup)
-    setup.add_argument("--key", help="its key at the tracker (default: from its serial)")
+    setup.add_argument(
+        "--key",
+        help="its key at the tracker, without spaces and slashes (default: from its serial)",
+    )
     setup.add_argument(
         "--tracker",
         type=at_least(0),
