@@ -87,7 +87,7 @@ def _found(phone: Listed) -> ListedPhone:
     if phone.state != "device":
         return ListedPhone(phone.serial, phone.state, facts)
     try:
-        facts |= parse(Adb(phone.serial).shell(f"{_COMMAND}; true", seconds=_SECONDS))
+        facts |= facts_of(Adb(phone.serial))
     except DeviceError as error:
         return ListedPhone(phone.serial, f"no answer: {error.what}", facts)
     known = state.find(phone.serial)
@@ -99,6 +99,15 @@ def _found(phone: Listed) -> ListedPhone:
         said = None
     busy = None if said is None else bool(said.get("busy"))
     return ListedPhone(phone.serial, phone.state, facts, known.key, known.url, busy)
+
+
+def facts_of(adb: Adb) -> dict[str, Any]:
+    """What a phone reports of itself: see `parse`.
+
+    Raises:
+        DeviceError: it does not answer.
+    """
+    return parse(adb.shell(f"{_COMMAND}; true", seconds=_SECONDS))
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`odtc bench`: a suite of models, each compared as `odtc compare` does."""
+"""`odtc bench`: a suite of models, each compared as by `odtc compare`, or measured on a device."""
 
 import argparse
 from dataclasses import replace
@@ -13,7 +13,9 @@ from odtc.cli.measuring.compare import (
     parse_limit,
     terms_of,
     told,
+    use_usual,
 )
+from odtc.cli.measuring.device_bench import check_options, measure
 from odtc.cli.options import add_json_option, output_file
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.disk.outputs import check_outputs
@@ -49,6 +51,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--batch", type=counts, default=[], metavar="N,N", help="(default: those of the suite)")
     add_terms(parser)
     add(
+        "--device",
+        metavar="URL",
+        help="measure odtc's steps there, on its big cores with 1, 2, 4 … threads, or on as many "
+        "as --threads says; see `odtc profile`",
+    )
+    add("--target", default="", metavar="T", help="of --device (default: android-cpu)")
+    # None where they are not given: those of comparisons are refused with --device.
+    parser.set_defaults(peers=None, limit=None, threads=None)
+    add(
         "-o",
         "--output",
         type=output_file,
@@ -65,16 +76,22 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         MissingPackageError: odtc itself lacks a package: without its rows there are no ratios.
         ParityError: a peer's losses are not those of odtc; all is printed before.
+        DeviceError: the device that is to be measured cannot be.
     """
     from odtc.comparison.row import row_file
     from odtc.comparison.suite import find_suite
 
+    check_options(args)
     suite = find_suite(args.suite)
     models = models_of(args.models, suite)
-    args.memory_limit = args.memory_limit or suite.memory_limit
-    terms = terms_of(args, args.batch or list(suite.batches))
     output = args.output or Path(f"{suite.path.stem}.jsonl")
     check_outputs([output], {"the suite": [suite.path]})
+    if args.device is not None:
+        require_packages("tvm")
+        return measure(args, suite, models, output)
+    use_usual(args)
+    args.memory_limit = args.memory_limit or suite.memory_limit
+    terms = terms_of(args, args.batch or list(suite.batches))
     require_packages("tvm", "psutil")
     file = row_file(output, _identity(args, suite, terms))
     with stages() as progress:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PEERS = ("onnxruntime-training", "pytorch", "torch.compile", "mnn", "tvm")
 _USUAL = "onnxruntime-training,pytorch"
+_USUAL_LIMIT = 1800.0
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -118,10 +119,18 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
     add(
         "--limit",
         type=float,
-        default=1800.0,
+        default=_USUAL_LIMIT,
         metavar="S",
         help="seconds that an engine may take to prepare, to load, or for a turn (default: 1800)",
     )
+
+
+def use_usual(args: argparse.Namespace) -> None:
+    """Gives options of `add_terms` that are None the values that they have by default."""
+    usual = {"peers": _USUAL.split(","), "limit": _USUAL_LIMIT, "threads": [1]}
+    for name, value in usual.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
 
 
 def counts(text: str) -> list[int]:
