@@ -1,6 +1,6 @@
-"""What an emulated phone runs: odtc-device for Android, or the server in Python with TVM's runtime.
+"""What an emulated phone runs: odtc-device for Android, or for Linux with an OpenCL device.
 
-The latter has what odtc-device has not yet: kernels that are measured while tuning, and OpenCL.
+Or the server in Python with TVM's runtime, which results are compared with.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from odtc.core.process.progress import Progress
 from odtc.runtime_rpc.native.android.device import android_device
+from odtc.runtime_rpc.native.device.build import NAME, compiler_for, device_program
 from odtc.runtime_rpc.standin.android import emulated, write_android
 from odtc.runtime_rpc.standin.gpu import LIBRARY, build_gpu_root
 from odtc.runtime_rpc.standin.root import (
@@ -71,10 +72,26 @@ def python(folder: Path, progress: Progress) -> System:
 def python_with_gpu(folder: Path, progress: Progress) -> System:
     """The same with an OpenCL device."""
     root = build_gpu_root(progress)
+    return _python(folder, root, _for_pocl(root), LIBRARY)
+
+
+def linux_with_gpu(folder: Path, progress: Progress) -> System:
+    """Odtc-device for Linux with an OpenCL device: PoCL is for glibc, not for Android."""
+    root = build_gpu_root(progress)
+    progress("compiling odtc-device for Linux")
+    program = folder / NAME
+    program.write_bytes(device_program(compiler_for("aarch64")))
+    program.chmod(0o755)
+    command = (EMULATOR, "-cpu", _CPU, f"{SERVER_FOLDER}/{NAME}")
+    environment = {**_PATHS, "POCL_CACHE_DIR": _COMPILED}
+    return System(root, command, {SERVER_FOLDER: folder, **_for_pocl(root)}, environment)
+
+
+def _for_pocl(root: Path) -> Mapping[str, Path]:
+    """What is mounted for PoCL: it finds its cores in /sys, and keeps kernels beside the root."""
     kept = root.with_name(f"{root.name}-kernels")
     kept.mkdir(mode=0o700, exist_ok=True)
-    # PoCL finds its cores in /sys.
-    return _python(folder, root, {"/sys": Path("/sys"), _COMPILED: kept}, LIBRARY)
+    return {"/sys": Path("/sys"), _COMPILED: kept}
 
 
 def _python(folder: Path, root: Path, mounted: Mapping[str, Path], preload: str) -> System:

@@ -9,19 +9,49 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
+from odtc.runtime_rpc.engines.served import ServedEngine
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
-from odtc.runtime_rpc.standin.systems import python_with_gpu
+from odtc.runtime_rpc.standin.systems import linux_with_gpu, python_with_gpu
 from tests.numeric.mlp import batches, mlp_artifact
 
 pytestmark = pytest.mark.device
 
-TARGET = "android-opencl{gpu=mali-g76}"
+GPU = "{gpu=mali-g76}"
+TARGET = f"android-opencl{GPU}"
 
 
 @pytest.fixture(scope="module")
 def phone_with_gpu() -> Iterator[EmulatedPhone]:
     with EmulatedPhone(system=python_with_gpu) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def device_with_gpu() -> Iterator[EmulatedPhone]:
+    """With odtc-device, where the other one has the server in Python and TVM's runtime."""
+    with EmulatedPhone(system=linux_with_gpu) as running:
+        yield running
+
+
+def same_bits(here: odtc.Trainer, there: odtc.Trainer, data: list) -> None:
+    """Losses and parameters are those of PoCL in this process, on another machine."""
+    assert isinstance(there._engine, ServedEngine)
+    assert there.session.info()["machine"] == "aarch64"
+    assert [there.step(x, y, 0.05) for x, y in data] == [here.step(x, y, 0.05) for x, y in data]
+    weights = here.parameters()
+    for name, value in there.parameters().items():
+        np.testing.assert_array_equal(value, weights[name], err_msg=name)
+    there.session.close()
+
+
+@pytest.mark.slow
+def test_odtc_device_gives_the_bits_of_this_machine(
+    device_with_gpu: EmulatedPhone, tmp_path: Path
+) -> None:
+    optimizer = odtc.SGD(momentum=0.9)
+    here = mlp_artifact(tmp_path, optimizer, target=f"host-opencl{GPU}").trainer()
+    there = mlp_artifact(tmp_path, optimizer, target=TARGET).trainer(device_with_gpu.url)
+    same_bits(here, there, batches(5))
 
 
 def check(on_host: odtc.Trainer, on_phone: odtc.Trainer, data: list) -> None:
