@@ -5,8 +5,10 @@ Most have groups of one channel, whose sums are short and share little.
 
 from collections.abc import Callable, Mapping
 
-from tvm import relax
+import tvm_ffi
+from tvm import ir, relax, tirx
 
+from odtc.backends.gpu.windows import or_zero
 from odtc.backends.kernels.common.operand import stored
 from odtc.backends.kernels.convolution.grouped_rules import CONV, TRANSPOSED, is_grouped
 from odtc.backends.kernels.convolution.terms import Convolution, shapes_of
@@ -31,13 +33,23 @@ def grouped_rules(rules: Mapping[str, Rule]) -> dict[str, Rule]:
                 otherwise = rules.get(name) or call.op.get_attr("FLegalize")
                 return otherwise(builder, call)
             operands = [stored(builder, argument) for argument in call.args]
-            kernel = _described(name, call).sums(operands, name="grouped")
+            kernel = _read_in_any_case(_described(name, call).sums(operands, name="grouped"))
             variable = builder.add_func(kernel, "grouped")
             return relax.call_tir(variable, relax.Tuple(operands), call.ty)
 
         return lower
 
     return {**rules, **{name: rule(name) for name in _FAMILIES}}
+
+
+def _read_in_any_case(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The kernel without branches around the reads of a window, whose places are inside anyway."""
+
+    def unbranched(node: ir.Call) -> ir.Expr:
+        is_choice = str(node.op.name).endswith("if_then_else")
+        return or_zero(node.args[0], node.args[1]) if is_choice else node
+
+    return kernel.with_body(tvm_ffi.structural_map(kernel.body, (ir.Call, unbranched)))
 
 
 def _described(name: str, call: relax.Call) -> Convolution:

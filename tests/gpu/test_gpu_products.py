@@ -17,8 +17,10 @@ from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.tiling import ProductExtent, apart, tiling_of
 from odtc.backends.kernels.product.fused import Product
+from odtc.backends.spirv.assemble import Shader
 from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel
+from tests.gpu.spirv.spirv_tools import questions
 
 MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
 
@@ -191,3 +193,35 @@ def test_equal_runs_give_equal_bits(kind: str) -> None:
     ]
     for run in runs[1:]:
         np.testing.assert_array_equal(run, runs[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_outside_of_an_image_is_zero_whatever_is_nearest(kind: str) -> None:
+    """The nearest place inside is read there, and may be infinite."""
+    image, weight = noise(1, 8, 9, 8), noise(16, 8, 3, 3)
+    image[0, :, 0, 0] = np.inf
+    expected = F.conv2d(torch.tensor(image), torch.tensor(weight), padding=1).numpy()
+    numbers = [n for i in (0, 1) for n in ((9, 8)[i], 3, 1, 1, 1, (9, 8)[i])]
+    found = product(kind, "convolution", numbers, [image, weight], expected.shape, LARGE)
+    is_finite = np.isfinite(expected)
+    assert (np.isfinite(found) == is_finite).all()
+    assert_close(found[is_finite], expected[is_finite])
+
+
+@pytest.mark.parametrize("family", ["convolution", "data-gradient", "weight-gradient"])
+def test_no_branch_asks_where_a_window_is(family: str, made: list[Shader]) -> None:
+    """What is asked in a kernel for padded windows is asked without padding as well."""
+    branches = []
+    for pad in (0, 1):
+        sizes, out = ((9, 8), (9 - 2 + 2 * pad, 8 - 2 + 2 * pad))
+        numbers = [n for i in (0, 1) for n in (sizes[i], 3, 1, 1, pad, out[i])]
+        image, weight, y = noise(1, 8, *sizes), noise(16, 8, 3, 3), noise(1, 16, *out)
+        arrays, result = {
+            "convolution": ([image, weight], y),
+            "data-gradient": ([y, weight], image),
+            "weight-gradient": ([image, y], weight),
+        }[family]
+        product("vulkan", family, numbers, arrays, result.shape, LARGE)
+        branches.append(sum(questions(shader) for shader in made))
+        made.clear()
+    assert branches[0] >= branches[1]

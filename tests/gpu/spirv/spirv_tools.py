@@ -1,5 +1,6 @@
 """Khronos' own validator, of what our assembler writes."""
 
+import itertools
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -7,6 +8,9 @@ from collections.abc import Iterator
 from odtc.backends.spirv.assemble import Shader
 
 _NAME, _DECORATE, _BINDING = 5, 71, 33
+_SELECTION_MERGE, _BRANCH = 247, 250
+# Or, and, not.
+_LOGICAL = (166, 167, 168)
 
 
 def binary(shader: Shader) -> bytes:
@@ -53,6 +57,22 @@ def read_only(shader: Shader) -> set[int]:
         if words[0] & 0xFFFF == _NAME
     }
     return {bindings[variable] for variable, name in names.items() if name == "read_only"}
+
+
+def questions(shader: Shader) -> int:
+    """Returns how many comparisons decide on branches, beside those of loops."""
+    found = list(_instructions(shader))
+    made = {words[2]: words for words in found if len(words) > 2}
+
+    def asked(number: int) -> int:
+        words = made[number]
+        return sum(map(asked, words[3:])) if words[0] & 0xFFFF in _LOGICAL else 1
+
+    return sum(
+        asked(branch[1])
+        for merge, branch in itertools.pairwise(found)
+        if merge[0] & 0xFFFF == _SELECTION_MERGE and branch[0] & 0xFFFF == _BRANCH
+    )
 
 
 def _instructions(shader: Shader) -> Iterator[tuple[int, ...]]:
