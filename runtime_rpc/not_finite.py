@@ -9,6 +9,10 @@ from odtc.core.errors import NumericError
 from odtc.core.ir.marked_loss import loss_inside
 
 _HINT = "load the last checkpoint, and train with a lower learning rate"
+_FIRST = (
+    "no learning rate had a part in it: look at the weights as they were given, and at the batch, "
+    "for instance for a row of attention that a mask of -inf hides as a whole"
+)
 _FED = (
     "look for such values in the data, and load the last checkpoint; a step that is compiled with "
     "--on-nonfinite skip leaves such batches out"
@@ -41,9 +45,10 @@ def not_finite(
     at = f"at step {step} (loss {shown:.3g}, learning rate {rate:g})"
     if said := _first(fed):
         return NumericError(f"{said} {at}", hint=_FED)
+    hint = _FIRST if step == 1 and not math.isfinite(shown) else _HINT
     if said := _first(kept):
-        return NumericError(f"{said} {at}", hint=_HINT)
-    return NumericError(f"the loss is {loss} at step {step} (learning rate {rate:g})", hint=_HINT)
+        return NumericError(f"{said} {at}", hint=hint)
+    return NumericError(f"the loss is {loss} at step {step} (learning rate {rate:g})", hint=hint)
 
 
 def _first(tensors: Iterable[tuple[str, np.ndarray]]) -> str:

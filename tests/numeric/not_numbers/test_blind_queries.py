@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import odtc
+from odtc.core.errors import NumericError
 from tests.fast import fast_if
 from tests.numeric.conftest import relative_error, weight
 from tests.numeric.plans.frozen_costs import model_of
@@ -160,8 +161,21 @@ def test_results_and_gradients_are_those_of_the_file(
 @pytest.mark.parametrize("target", fast_if(lambda target: target == "host-cpu", TARGETS))
 def test_without_a_finite_number_they_are_nan_as_in_the_file(target: str, tmp_path: Path) -> None:
     path, fed = written(NOT_NUMBERS, 12, tmp_path / "m.onnx"), data(12)
-    found = odtc.compile(path, target, loss="mse").trainer().evaluate(fed)
+    trainer = odtc.compile(path, target, loss="mse").trainer()
+    found = trainer.evaluate(fed)
     expected = by_onnxruntime(path, fed)
     assert np.isnan(expected).any()
     assert np.isfinite(expected).any()
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    # The first loss has nothing to do with the rate, and the error does not say so.
+    with pytest.raises(NumericError, match=r"at step 1 .*\n.*hint: .* a mask of -inf hides"):
+        trainer.step(fed, np.zeros_like(expected), lr=0.1)
+
+
+def test_a_rate_is_blamed_where_the_first_loss_is_a_number(tmp_path: Path) -> None:
+    path, fed = written({"added": KINDS["added"]}, 12, tmp_path / "m.onnx"), data(12)
+    trainer = odtc.compile(path, loss="mse").trainer()
+    labels = np.zeros((SAMPLES, 12, FEATURES), np.float32)
+    assert np.isfinite(trainer.step(fed, labels, lr=1e38))
+    with pytest.raises(NumericError, match=r"hint: .* a lower learning rate"):
+        trainer.step(fed, labels, lr=1e38)
