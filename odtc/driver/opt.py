@@ -20,7 +20,8 @@ from odtc.core.errors import UsageError
 from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
-from odtc.driver.drafts.source import read_source, wants_mixed
+from odtc.driver.drafts.fitting import wants_mixed
+from odtc.driver.drafts.source import read_source
 from odtc.driver.layouts import layout_choice
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.parts import Parts

@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.device, needs_emulated_arm()]
 def test_it_trains_to_the_same_bits(phone, phone_with_tvm, tmp_path: Path) -> None:
     onnx.save(tower(layers=2), path := tmp_path / "tower.onnx")
     update = odtc.Update(odtc.AdamW(), ema=0.9)
-    artifact = odtc.compile(path, "linux-arm64-cpu", batch=4, optimizer=update)
-    for_phones = odtc.compile(path, "android-cpu", batch=4, optimizer=update)
+    artifact = odtc.compile(path, "linux-arm64-cpu{mcpu=cortex-a76}", batch=4, optimizer=update)
+    for_phones = odtc.compile(path, "android-cpu{mcpu=cortex-a76}", batch=4, optimizer=update)
     rng = np.random.default_rng(0)
     x = rng.standard_normal(artifact.manifest.inputs[0].shape, np.float32)
     y = np.arange(4, dtype=np.int32)

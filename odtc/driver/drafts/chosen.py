@@ -1,4 +1,4 @@
-"""The choice of what is trained: parameters by name, and adapters that are added for it."""
+"""The choice of what is trained, and how: parameters by name, adapters for it, the update."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,8 @@ from odtc.core.adapters import Adapter
 from odtc.core.errors import UsageError
 from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.graph import Graph
+from odtc.frontend.optimizers.sgd import SGD
+from odtc.frontend.optimizers.update import Update, as_update
 from odtc.frontend.trained.choices import read_choice
 from odtc.frontend.trained.lora import adapt, parse_lora
 from odtc.frontend.trained.selection import Selection, select
@@ -20,6 +22,11 @@ def wanted(options: StepOptions) -> tuple[Sequence[str], Sequence[str]]:
         (given,) if isinstance(given, str) else given for given in (params, options.freeze)
     )
     return train, frozen
+
+
+def update_of(options: StepOptions) -> Update:
+    """The update: plain SGD where no other is asked for."""
+    return as_update(SGD() if options.optimizer is None else options.optimizer)
 
 
 def choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter, ...]]:

@@ -12,12 +12,11 @@ import onnx
 from odtc.autoschedule.tuning.target_records import records_for
 from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.decisions import RecordLookup, no_records
-from odtc.backends.targets import CPU, Target
+from odtc.backends.targets import Target
 from odtc.core.disk.files import check_room
-from odtc.core.errors import UnsupportedError, UsageError
-from odtc.core.options.option_text import did_you_mean
 from odtc.core.process.progress import Progress
-from odtc.driver.drafts.chosen import wanted
+from odtc.driver.drafts.chosen import update_of, wanted
+from odtc.driver.drafts.fitting import check_target, wants_mixed
 from odtc.driver.drafts.normalizing import normalized_by
 from odtc.driver.layouts import LayoutChoice, layout_choice
 from odtc.driver.options.step_options import StepOptions
@@ -26,12 +25,10 @@ from odtc.frontend.file.onnx_file import load_model, modern
 from odtc.frontend.file.specialize import read_graph
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.terms import Term, terms_of
-from odtc.frontend.optimizers.sgd import SGD
-from odtc.frontend.optimizers.update import Update, as_update
+from odtc.frontend.optimizers.update import Update
 from odtc.frontend.trained.quantise import Format, Held, parse_format
 from odtc.frontend.weights.finite import not_finite
 
-PRECISIONS = ("float32", "mixed")
 # Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
 # it runs out of room.
 ROOM = 64 << 20
@@ -112,11 +109,10 @@ def read_source(
         is_tight: whether the step has to keep within a budget, so that bytes are worth something.
     """
     target = target.resolved()
-    _check_offload(target, options)
-    _check_quantize(target, options)
+    check_target(target, options)
     is_mixed = wants_mixed(options)
     has_half = is_mixed and target.has_half_arithmetic
-    update = as_update(SGD() if options.optimizer is None else options.optimizer)
+    update = update_of(options)
     if has_half and update.scaling is None:
         update = dataclasses.replace(update, loss_scale="dynamic")
     terms = terms_of(options.loss)
@@ -152,42 +148,3 @@ def _known(target: Target, options: StepOptions) -> tuple[RecordLookup, Measured
     database = None if options.database is None else Path(options.database)
     of = records_for(target, database, options.device)
     return of, of.times
-
-
-def _check_offload(target: Target, options: StepOptions) -> None:
-    if options.offload and target.kind != CPU:
-        raise UnsupportedError(
-            f"tensors of {target.name} cannot wait in storage: its GPU reads no files",
-            where="offload",
-            hint="leave --offload out, or compile for a CPU",
-        )
-
-
-def _check_quantize(target: Target, options: StepOptions) -> None:
-    if options.quantize is None:
-        return
-    parse_format(options.quantize)
-    if target.kind != CPU:
-        raise UnsupportedError(
-            f"weights of {target.name} are not quantized: its products read floats, so that each "
-            "matrix would be dequantized to memory in every step",
-            where="quantize",
-            hint="leave --quantize out, or compile for a CPU",
-        )
-
-
-def wants_mixed(options: StepOptions) -> bool:
-    """Whether the user asks for mixed precision."""
-    if options.precision not in PRECISIONS:
-        raise UsageError(
-            f"unknown precision {options.precision!r}",
-            hint=f"{did_you_mean(options.precision, PRECISIONS)}one of: {', '.join(PRECISIONS)}",
-        )
-    is_mixed = options.precision == "mixed"
-    if is_mixed and options.allow_half_activations:
-        raise UsageError(
-            "saved activations are float16 in mixed precision, with or without a budget",
-            where="allow_half_activations",
-            hint="leave --allow-half-activations out, or --precision mixed",
-        )
-    return is_mixed
