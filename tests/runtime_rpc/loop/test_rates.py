@@ -28,6 +28,14 @@ def falling(rates: int = 60, at: int = 30) -> RateCurve:
     return RateCurve(tuple(map(test.rate, range(rates))), tuple(losses))
 
 
+def test_no_rate_is_suggested_behind_the_least_loss():
+    """What rises there may fall again, and steeper; it is no rate to train at."""
+    curve = falling()
+    losses = (*curve.losses, *(24.0 / 2**n for n in range(1, 5)))
+    rates = (*curve.rates, *(2.0**n for n in range(1, 5)))
+    assert RateCurve(rates, losses).suggestion == curve.suggestion
+
+
 def test_the_suggestion_is_where_the_loss_falls_steepest():
     curve = falling()
     at = curve.rates.index(curve.suggestion or 0)
