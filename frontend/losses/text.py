@@ -82,7 +82,10 @@ def parse_loss(text: str) -> Loss | LossGraph:
                 hint=f"{did_you_mean(key, written)}it has {', '.join(written) or 'none'}",
             )
         values[field] = _read(key, value, known[field])
-    return LOSSES[name](**values)
+    try:
+        return LOSSES[name](**values)
+    except UsageError as error:
+        raise UsageError(f"the loss {name}: {error.what}", hint=error.hint) from None
 
 
 def split_term(text: str) -> tuple[str | None, float, Loss | LossGraph]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from odtc.core.errors import UsageError
-from odtc.core.options.checked_options import parse_choice
+from odtc.core.options.checked_options import make_choice
 from odtc.core.options.kinds import shown
 from odtc.frontend.optimizers.adam import LAMB, Adam, AdamW
 from odtc.frontend.optimizers.optimizer import Optimizer
@@ -21,10 +21,7 @@ def parse_optimizer(text: str) -> Optimizer:
     Raises:
         UsageError: the text is malformed, or names an optimizer, an option or a value that is none.
     """
-    kind, options = parse_choice(
-        "optimizer", text, OPTIMIZERS, "sgd or adamw{beta1=0.9,weight-decay=0.01}"
-    )
-    return kind(**options)
+    return make_choice("optimizer", text, OPTIMIZERS, "sgd or adamw{beta1=0.9,weight-decay=0.01}")
 
 
 def optimizer_of(given: Any) -> Optimizer:

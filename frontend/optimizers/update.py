@@ -17,8 +17,8 @@ from odtc.core.options.checked_options import (
     check_options,
     count,
     fraction,
+    make_choice,
     options_of,
-    parse_choice,
     positive,
     text,
 )
@@ -74,10 +74,9 @@ def parse_loss_scale(text: str) -> LossScale:
     Raises:
         UsageError: the text is malformed, or names an option or a value that is none.
     """
-    kind, options = parse_choice(
+    return make_choice(
         "loss scale", text, {"dynamic": LossScale}, "dynamic or dynamic{initial=1024}"
     )
-    return kind(**options)
 
 
 @plainly_made

@@ -24,7 +24,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from odtc.core.errors import UnsupportedError, UsageError
-from odtc.core.options.checked_options import check_options, count, parse_choice, share, text
+from odtc.core.options.checked_options import check_options, count, make_choice, share, text
 from odtc.core.specs import Block
 from odtc.frontend.graph import Graph, attributes, statistics_of
 from odtc.frontend.trained.layers import Layer, layers_of
@@ -180,8 +180,7 @@ def read_choice(written: str) -> Choice:
     """
     if written not in CHOICES and "{" not in written:
         return Glob(written)
-    kind, options = parse_choice("selection", written, CHOICES, CHOICE_FORMS)
-    return kind(**options)
+    return make_choice("selection", written, CHOICES, CHOICE_FORMS)
 
 
 def trainable(graph: Graph) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from odtc.core.coded import AS_IT_IS, NIBBLES, Coded, paired
 from odtc.core.errors import ModelError, UsageError
 from odtc.core.options.arguments import plainly_made
-from odtc.core.options.checked_options import check_options, count, format_choice, parse_choice
+from odtc.core.options.checked_options import check_options, count, format_choice, make_choice
 from odtc.core.specs import free_name
 from odtc.frontend.graph import Graph
 from odtc.frontend.trained.product_weights import term_axes
@@ -85,8 +85,7 @@ def parse_format(text: str) -> Format:
     Raises:
         UsageError: the text is malformed, or names a format, an option or a value that is none.
     """
-    kind, given = parse_choice("quantization", text, FORMATS, QUANTIZE_FORM)
-    return kind(**given)
+    return make_choice("quantization", text, FORMATS, QUANTIZE_FORM)
 
 
 def format_text(form: Format) -> str:

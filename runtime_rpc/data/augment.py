@@ -19,8 +19,8 @@ from odtc.core.options.checked_options import (
     count,
     format_choice,
     fraction,
+    make_choice,
     options_of,
-    parse_choice,
     positive,
 )
 from odtc.core.specs import Role
@@ -194,13 +194,7 @@ def augmented(source: Source, given: Any, manifest: Manifest) -> Source:
     texts = [given] if isinstance(given, str) else [*given]
     made = []
     for text in texts:
-        kind, options = parse_choice("augmentation", str(text), AUGMENTATIONS, "crop{pixels=4}")
-        try:
-            made.append(kind(**options))
-        except UsageError as error:
-            raise UsageError(
-                f"the augmentation {text}: {error.what}", hint="write such as crop{pixels=4}"
-            ) from error
+        made.append(make_choice("augmentation", str(text), AUGMENTATIONS, "crop{pixels=4}"))
     if not made:
         return source
     images = {}

@@ -74,7 +74,7 @@ def test_every_loss_is_read_by_its_name() -> None:
         ("mse{delta=1}", "the loss mse has no option 'delta'"),
         ("in-model{reduction=sum}", "the loss in-model has no option 'reduction'"),
         ("huber{delta=wide}", "option delta is 'wide', which is not a number"),
-        ("huber{delta=0}", "delta 0.0 is not a number above 0"),
+        ("huber{delta=0}", "the loss huber: delta 0.0 is not a number above 0"),
         ("huber{delta=nan}", "delta nan is not a number above 0"),
         ("smooth-l1{beta=-1}", "beta -1.0 is not a number above 0"),
         ("nll{ignore-index=x}", "which is not a whole number"),

@@ -23,6 +23,7 @@ from odtc.frontend.optimizers.update import (
     parse_loss_scale,
     state_arguments,
 )
+from odtc.frontend.trained.quantise import parse_format
 
 WEIGHTS = [
     Argument(Role.PARAMETER, TensorSpec(*spec)) for spec in (("a.weight", (3, 4)), ("a.bias", (3,)))
@@ -109,6 +110,13 @@ def test_arguments() -> None:
     assert not state_arguments(as_update(odtc.SGD()), WEIGHTS)
     with pytest.raises(UsageError, match="no trained parameter matches the group 'b"):
         state_arguments(Update(odtc.SGD(), [Group("b.*")]), WEIGHTS)
+
+
+def test_what_breaks_a_bound_is_said_with_whose_option_it_is() -> None:
+    with pytest.raises(UsageError, match=r"the optimizer adam.eps=0.: eps 0.0 is not"):
+        parse_optimizer("adam{eps=0}")
+    with pytest.raises(UsageError, match=r"the quantization int4.block=0.: block 0 is below 1"):
+        parse_format("int4{block=0}")
 
 
 def test_the_manifest_can_hold_all_options() -> None:

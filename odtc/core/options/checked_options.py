@@ -154,6 +154,21 @@ def parse_choice(
     return choices[name], read_options(f"{what} {name}", choices[name], given)
 
 
+def make_choice(what: str, text: str, choices: Mapping[str, type[T]], example: str) -> T:
+    """Reads as `parse_choice` does, and makes the dataclass with the options.
+
+    Raises:
+        UsageError: as `parse_choice`, or an option is outside of its bound.
+    """
+    kind, options = parse_choice(what, text, choices, example)
+    try:
+        return kind(**options)
+    except UsageError as error:
+        raise UsageError(
+            f"the {what} {text}: {error.what}", hint=error.hint or f"write such as {example}"
+        ) from error
+
+
 def read_options(what: str, kind: type, given: Mapping[str, str]) -> dict[str, Any]:
     """Options of a dataclass from the texts of their values.
 

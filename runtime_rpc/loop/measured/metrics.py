@@ -18,8 +18,8 @@ from odtc.core.options.checked_options import (
     check_options,
     count,
     format_choice,
+    make_choice,
     options_of,
-    parse_choice,
 )
 from odtc.core.specs import Classes
 
@@ -278,13 +278,7 @@ def parse_metric(text: str) -> Metric:
     name = text.partition("{")[0].strip()
     if other := _CALLED.get(name.replace("_", "-").lower()):
         raise UsageError(f"unknown metric {name!r}", hint=f"did you mean {other}?")
-    kind, options = parse_choice("metric", text, METRICS, "accuracy or top-k{k=5}")
-    try:
-        return kind(**options)
-    except UsageError as error:
-        raise UsageError(
-            f"the metric {text}: {error.what}", hint="write such as top-k{k=5}"
-        ) from error
+    return make_choice("metric", text, METRICS, "accuracy or top-k{k=5}")
 
 
 def metrics_of(given: Any) -> tuple[Metric | Function, ...]:
