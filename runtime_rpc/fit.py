@@ -108,8 +108,8 @@ def check_gpu(session: Session, target: Target) -> None:
     Raises:
         DeviceError: they are too large for it.
     """
-    if target.kind == CPU or session.serves_programs:
-        return  # odtc-device looks at each kernel
+    if target.kind == CPU or session.is_local or session.serves_programs:
+        return  # the native runtime looks at each kernel
     gpu = gpu_of(target)
     with session.guard():
         items = session.device.max_threads_per_block

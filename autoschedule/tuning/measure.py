@@ -13,46 +13,15 @@ best: SqueezeNet's products of one tap take up to twice as long with cold ones.
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
-import tvm
-from tvm import relax
-from tvm.rpc.base import RPC_SESS_MASK
 
-from odtc.autoschedule.tuning.build import KERNEL, MAIN, KernelLibrary
+from odtc.autoschedule.tuning.build import KernelLibrary
 from odtc.autoschedule.tuning.record import LEAST_GAIN, typical
-from odtc.backends.program.lines import Region
-
-
-class KernelSession(Protocol):
-    """A session in which kernels run: of this process or of a device."""
-
-    @property
-    def device(self) -> Any:
-        """TVM's device."""
-        ...
-
-    @property
-    def serves_programs(self) -> bool:
-        """Whether the native runtime calls kernels there, and no virtual machine."""
-        ...
-
-    def load(self, library: Path) -> relax.VirtualMachine:
-        """Loads a library there, and starts a virtual machine."""
-        ...
-
-    def load_module(self, library: Path) -> tvm.runtime.Module:
-        """Loads a library there."""
-        ...
-
-    def guard(self) -> AbstractContextManager[None]:
-        """Within the block, failures report the state of the device."""
-        ...
+from odtc.autoschedule.tuning.running import Kernel, KernelBench, Load, loading
+from odtc.core.errors import UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -78,9 +47,6 @@ class MeasureConfig:
     bar: float = 0.0
 
 
-# Bytes that a CPU copies before a call, so that nothing else is near its cores: as much as their
-# caches have, but for those that many cores share.
-_FLUSHED = 1 << 22
 # Calls of a sample. Flushing caches takes longer than most kernels, and then each call is timed by
 # itself and the median counts: other load does not hit most of so few calls.
 _CALLS, _COLD_CALLS = (1, 1000), (3, 8)
@@ -127,7 +93,7 @@ Clock = Callable[[int], float]
 
 
 def measure(
-    bench: KernelSession, subject: MeasureInput, config: MeasureConfig
+    bench: KernelBench, subject: MeasureInput, config: MeasureConfig
 ) -> list[MeasureResult]:
     """Measures each choice.
 
@@ -135,27 +101,29 @@ def measure(
         DeviceError: the device is gone. What only fails to load or to run there is an outcome.
     """
     arrays = [_drawn(shape, dtype) for shape, dtype in subject.inputs]
-    with bench.guard():
-        arguments = [tvm.runtime.tensor(array, bench.device) for array in arrays]
-    usual = _Kernel(bench, subject.usual, arguments)
-    wanted = usual.value()
-    return [_outcome(bench, each, arguments, usual, wanted, config) for each in subject.others]
+    with ExitStack() as stack:
+        load = stack.enter_context(loading(bench, subject.usual, arrays))
+        try:
+            usual = stack.enter_context(load(subject.usual))
+            wanted = usual.value()
+        except UnsupportedError as error:
+            failed = MeasureResult(reason=f"the usual kernel: {error.what}")
+            return [failed] * len(subject.others)
+        return [_outcome(load, each, usual, wanted, config) for each in subject.others]
 
 
 def _outcome(
-    bench: KernelSession,
-    library: KernelLibrary,
-    arguments: Sequence[Any],
-    usual: "_Kernel",
-    wanted: np.ndarray,
-    config: MeasureConfig,
+    load: Load, library: KernelLibrary, usual: Kernel, wanted: np.ndarray, config: MeasureConfig
 ) -> MeasureResult:
-    kernel = _Kernel(bench, library, arguments)
-    error = wrong(kernel.value(), wanted, config.tolerance)
-    if error:
-        return MeasureResult(reason=error)
-    calls = _COLD_CALLS if is_cold(bench.device) else _CALLS
-    seconds, beside = in_turns(kernel.clock(), usual.clock(), config, calls=calls)
+    try:
+        with load(library) as kernel:
+            error = wrong(kernel.value(), wanted, config.tolerance)
+            if error:
+                return MeasureResult(reason=error)
+            calls = _CALLS if library.program else _COLD_CALLS
+            seconds, beside = in_turns(kernel.seconds, usual.seconds, config, calls=calls)
+    except UnsupportedError as error:
+        return MeasureResult(reason=error.what)
     return MeasureResult(tuple(seconds), tuple(beside))
 
 
@@ -167,82 +135,6 @@ def wrong(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> str:
     if difference <= tolerance:
         return ""
     return f"a value is wrong by {difference:.2g} of the largest one; {tolerance:g} is allowed"
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    """A function of a library, and what it is called with.
-
-    Attributes:
-        module: that has it.
-        name: of it.
-        operands: tensors.
-        result: the one that it writes; None where it returns that.
-    """
-
-    module: tvm.runtime.Module
-    name: str
-    operands: Sequence[Any]
-    result: Any = None
-
-
-def _in_machine(bench: KernelSession, library: KernelLibrary, arguments: Sequence[Any]) -> _Loaded:
-    """On TVM's virtual machine, which has the plan."""
-    return _Loaded(bench.load(library.path).module, MAIN, arguments)
-
-
-def _alone(bench: KernelSession, library: KernelLibrary, arguments: Sequence[Any]) -> _Loaded:
-    """The kernel by itself, with memory for what it writes: it all is in use at once."""
-    module = bench.load_module(library.path)
-    with bench.guard():
-        memory = {
-            operand: tvm.runtime.empty(operand.shape, operand.dtype, bench.device)
-            for operand in library.operands
-            if operand.region is not Region.ARGUMENT
-        }
-    operands = [memory.get(each, arguments[each.number]) for each in library.operands]
-    (result,) = (memory[each] for each in memory if each.region is Region.RESULT)
-    return _Loaded(module, KERNEL, operands, result)
-
-
-class _Kernel:
-    """A loaded kernel, with its arguments."""
-
-    def __init__(
-        self, bench: KernelSession, library: KernelLibrary, arguments: Sequence[Any]
-    ) -> None:
-        load = _alone if bench.serves_programs else _in_machine
-        self._bench, self._loaded = bench, load(bench, library, arguments)
-
-    def value(self) -> np.ndarray:
-        """Runs the kernel and returns its result."""
-        loaded = self._loaded
-        with self._bench.guard():
-            returned = loaded.module[loaded.name](*loaded.operands)
-            return (returned if loaded.result is None else loaded.result).numpy()
-
-    def clock(self) -> Clock:
-        """Returns a timer of calls: each alone where caches are flushed, else all together."""
-        flushed, loaded = _FLUSHED if is_cold(self._bench.device) else 0, self._loaded
-
-        @cache
-        def evaluator(calls: int) -> Any:
-            # Kept: a device is asked for one, and told when it is dropped.
-            number, repeat = (1, calls) if flushed else (calls, 1)
-            return loaded.module.time_evaluator(
-                loaded.name, self._bench.device, number, repeat, cache_flush_bytes=flushed
-            )
-
-        def seconds(calls: int) -> float:
-            with self._bench.guard():
-                return float(evaluator(calls)(*loaded.operands).median)
-
-        return seconds
-
-
-def is_cold(device: Any) -> bool:
-    """Whether caches are emptied between calls on a device, here or behind a session: on CPUs."""
-    return device.dlpack_device_type() % RPC_SESS_MASK == tvm.cpu().dlpack_device_type()
 
 
 def in_turns(

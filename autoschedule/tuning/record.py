@@ -12,6 +12,7 @@ from typing import Any
 from odtc.backends.cpus import CPU
 from odtc.backends.decisions import Choice, Value
 from odtc.backends.targets import Target
+from odtc.core.found_gpu import FoundGpu
 from odtc.core.version import VERSION
 
 # Least gain of a choice over the machine's model, to be used instead.
@@ -213,13 +214,11 @@ def _said(path: str, sources: Mapping[str, str] | None) -> str:
         return ""
 
 
-def gpu_device(device: Any, target: Target) -> Device:
+def gpu_device(found: FoundGpu, target: Target) -> Device:
     """A GPU, here or behind a session.
 
     Args:
-        device: as TVM knows it.
+        found: what it says of itself.
         target: that kernels are made for.
     """
-    name = str(device.device_name)
-    driver = str(device.driver_version or device.api_version or "")
-    return Device(name, target.gpu or name, driver)
+    return Device(found.name, target.gpu or found.name, found.driver)

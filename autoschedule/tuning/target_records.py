@@ -1,5 +1,6 @@
 """The records that serve a target: the user's own, and those that ship with odtc."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -14,13 +15,28 @@ from odtc.autoschedule.tuning.record import (
     place_of,
 )
 from odtc.backends.cpus import CPU
-from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import HOST, Target
-from odtc.core.errors import OdtcError
+from odtc.core.errors import DeviceError, OdtcError
+from odtc.core.found_gpu import FoundGpu
+
+# Finds a GPU by the kind of its interface; errors as of `Session.gpu`.
+FindGpu = Callable[[str], FoundGpu]
+
+
+def no_gpu(kind: str) -> FoundGpu:
+    """Finds none.
+
+    Raises:
+        DeviceError: always.
+    """
+    raise DeviceError(f"nobody looks for a GPU of {kind}")
 
 
 def records_for(
-    target: Target, database: Path | None = None, device: Device | None = None
+    target: Target,
+    database: Path | None = None,
+    device: Device | None = None,
+    gpu: FindGpu = no_gpu,
 ) -> Tuned:
     """The records that serve a resolved target.
 
@@ -29,6 +45,7 @@ def records_for(
         database: the user's records; those of `user_database` where it is None.
         device: that the step will run on. Where it is None it is this machine, for a target that
             is this machine, and unknown for others.
+        gpu: finds the GPU of this machine.
 
     Raises:
         DataError: the user's records cannot be read.
@@ -37,9 +54,9 @@ def records_for(
     records = [*shipped(target.name), *own]
     fitting = [each for each in records if each.target == identity_of(target)]
     if fitting and device is None:
-        # Compiling for a GPU needs neither a GPU nor its runtime.
+        # Compiling for a GPU needs neither a GPU nor a driver.
         with suppress(OdtcError):
-            device = known_device(target)
+            device = known_device(target, gpu)
     return tuned(fitting, place_of(target, device), target.threads or 1)
 
 
@@ -49,22 +66,17 @@ def shipped(name: str) -> list[Record]:
     return [record for path in sorted(folder.glob("*.jsonl")) for record in read(path).records]
 
 
-def known_device(target: Target) -> Device | None:
+def known_device(target: Target, gpu: FindGpu = no_gpu) -> Device | None:
     """This machine, or its GPU, where a resolved target is of it.
+
+    Args:
+        target: the target.
+        gpu: as of `records_for`.
 
     Raises:
         BuildError: what drives its GPU cannot be built.
+        DeviceError: it has no such GPU.
     """
     if not target.name.startswith(HOST):
         return None
-    return host_device(target) if target.kind == CPU else _gpu(target)
-
-
-def _gpu(target: Target) -> Device | None:
-    """The GPU of this machine; None where there is none."""
-    import tvm
-
-    device = tvm.device(target.kind, 0)
-    if not device.exist:
-        load_runtime(target.kind)
-    return gpu_device(device, target) if device.exist else None
+    return host_device(target) if target.kind == CPU else gpu_device(gpu(target.kind), target)

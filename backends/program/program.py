@@ -129,7 +129,7 @@ def program_of(
         Function(
             plan.function,
             "",
-            line := constants.taken(_with_arguments(lines[plan.function], everything)),
+            line := constants.taken(with_arguments(lines[plan.function], everything)),
             line.result.shape,
             groups=0,
             samples=manifest.micro_batch,
@@ -145,7 +145,7 @@ def program_of(
         return Function(
             each.function,
             each.output.name,
-            constants.taken(_with_arguments(lines[each.function], [*inputs, *weights])),
+            constants.taken(with_arguments(lines[each.function], [*inputs, *weights])),
             *_whole(usual.output, usual.place, manifest.micro_batches),
             samples=each.place.count(each.output.shape) if each.place else manifest.micro_batch,
             axis=each.place.axis if each.place else 0,
@@ -206,7 +206,7 @@ def _whole(
     return whole, before * place.outer
 
 
-def _with_arguments(line: Line, numbers: Sequence[int]) -> Line:
+def with_arguments(line: Line, numbers: Sequence[int]) -> Line:
     """A line whose parameters have the numbers that they have in the step."""
 
     def numbered(each: Operand) -> Operand:
@@ -215,6 +215,12 @@ def _with_arguments(line: Line, numbers: Sequence[int]) -> Line:
         return _moved(each, numbers[each.number], each.offset)
 
     return _mapped(line, numbered)
+
+
+def with_constants(line: Line) -> tuple[Line, bytes]:
+    """A line whose constants are places among all of them, and these."""
+    constants = _Constants()
+    return constants.taken(line), bytes(constants.content)
 
 
 class _Constants:

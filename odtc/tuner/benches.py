@@ -6,8 +6,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, MeasureResult, measure
+from odtc.autoschedule.tuning.running import KernelBench
 from odtc.autoschedule.tuning.workers import Failed, Workers
+from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.runtime_rpc.kernels.opening import kernels_on
 from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.sessions.session import Session
 
@@ -42,8 +45,8 @@ class HostBench:
     """This machine: kernels run in a process of their own, which one of them may end.
 
     Args:
-        kind: of TVM's device.
-        threads: of the process.
+        kind: of the target.
+        threads: of the process, on a CPU.
         cool: waits before each subject, where the machine may be too hot.
     """
 
@@ -70,8 +73,13 @@ def _local_bench(
     kind: str, threads: int
 ) -> Callable[[tuple[MeasureInput, MeasureConfig]], list[MeasureResult]]:
     session = LocalSession().on(kind)
-    session.use_threads(threads)
-    return lambda request: measure(session, *request)
+    if kind == CPU:
+        session.use_threads(threads)
+    return lambda request: measure(_bench(session), *request)
+
+
+def _bench(session: Session) -> KernelBench:
+    return KernelBench(session, functools.partial(kernels_on, session))
 
 
 class DeviceBench:
@@ -79,7 +87,7 @@ class DeviceBench:
 
     Args:
         open_: makes a session on it, of the kind that kernels are for, with a limit to its calls.
-        threads: that kernels run with.
+        threads: that kernels of a CPU run with.
         cool: waits before each subject, where the device may be too hot.
     """
 
@@ -92,7 +100,7 @@ class DeviceBench:
         try:
             session = self._opened()
             self._cool(session)
-            return measure(session, subject, config)
+            return measure(_bench(session), subject, config)
         except DeviceError as error:
             self.close()
             if len(subject.others) == 1:
@@ -105,7 +113,8 @@ class DeviceBench:
         if self._session is None:
             try:
                 self._session = self._open()
-                self._session.use_threads(self._threads)
+                if self._session.kind == CPU:
+                    self._session.use_threads(self._threads)
             except DeviceError as error:
                 raise DeviceLostError(error.what, where=error.where, hint=error.hint) from error
         return self._session

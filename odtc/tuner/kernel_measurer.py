@@ -193,7 +193,7 @@ class KernelMeasurer:
             subject = MeasureInput(usual, others, self._inputs[making.job.task])
             found |= dict(zip(choices, bench(subject, making.job.config), strict=True))
             for each in others:
-                each.path.unlink(missing_ok=True)
+                each.remove()
         return [found[at] for at in range(len(making.job.choices))]
 
 

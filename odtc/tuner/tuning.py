@@ -31,6 +31,7 @@ from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.data.drawn import drawn
 from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
+from odtc.runtime_rpc.sessions.local import gpu_here
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.tuner.benches import MEASURE_SECONDS, Cool, DeviceBench, HostBench, never
 from odtc.tuner.kernel_measurer import KernelMeasurer, all_cores
@@ -147,7 +148,7 @@ def _cooling(cooldown: Cooldown, say: Progress) -> Cool:
 
 
 def _here(target: Target) -> Device:
-    device = known_device(target)
+    device = known_device(target, gpu_here)
     if device is None:
         raise UsageError(
             f"kernels for {target.name} cannot be measured on this machine",
@@ -170,12 +171,11 @@ def device_at(url: str, target: Target) -> Device:
     session = _opener(url, target)()
     try:
         info = session.info()
-        with session.guard():
-            found = (
-                Device(str(info.get("machine", "")), str(target.mcpu))
-                if target.kind == CPU
-                else gpu_device(session.device, target)
-            )
+        found = (
+            Device(str(info.get("machine", "")), str(target.mcpu))
+            if target.kind == CPU
+            else gpu_device(session.gpu(), target)
+        )
         return dataclasses.replace(found, emulated=bool(info["emulated"]))
     finally:
         session.close()

@@ -4,8 +4,6 @@ What a step is fed travels with its call, and losses come back: several steps ar
 """
 
 import json
-import re
-import secrets
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +23,8 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
 from odtc.runtime_rpc.engines.native_errors import check_same_step, explained, not_opened
+from odtc.runtime_rpc.engines.served_program import ServedProgram, uploaded
 from odtc.runtime_rpc.feed.batches import Fed
-from odtc.runtime_rpc.guards.failures import FAILURES
 from odtc.runtime_rpc.memory.allocation import Placement, check_placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
 from odtc.runtime_rpc.native.interface import DTYPES, MOST_THREADS, ROLES, NativeError
@@ -34,10 +32,6 @@ from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.sessions.remote import RemoteSession
 from odtc.runtime_rpc.tracker.told import understood
 
-# How the server tells a failure of its runtime.
-_FAILED = re.compile(r"odtc (?P<code>\d+): (?P<what>.*)")
-# Bytes of a file in one message.
-_BLOCK = 4 << 20
 # Of an answer: losses that follow, and a code; 0 where all steps were taken.
 _HEAD = struct.Struct("<II")
 _FED = (Role.INPUT, Role.LABEL)
@@ -61,10 +55,13 @@ class ServedEngine:
                 hint="compile the model again with this version",
             )
         check_placement(placement, session)
-        files = self._uploaded(bundle)
+        members = [
+            uploaded(session, Path(bundle.root, member))
+            for member in (PROGRAM, PARAMETERS, LIBRARY)
+        ]
         folder = placement.folder or ""
         try:
-            self._number = self._call("open", *files, folder, placement.offloaded_from, first=())
+            self._call = ServedProgram(session, members, folder, placement.offloaded_from).call
             self._whole = self._shapes()
             check_same_step(manifest, self._whole, self._state("arena"))
         except NativeError as error:
@@ -74,42 +71,6 @@ class ServedEngine:
         self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
         self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
         self._follower: Follower | None = None
-
-    def _uploaded(self, bundle: Bundle) -> list[str]:
-        """The artifact's files in the session's folder, by names that no other trainer has there.
-
-        A loader gives a library back that it has loaded of the same name.
-        """
-        with self._session.guard():
-            put = self._session.function("tvm.rpc.server.upload")
-            append = self._session.function("odtc.append")
-        token, names = secrets.token_hex(8), []
-        for member in (PROGRAM, PARAMETERS, LIBRARY):
-            names.append(f"{token}-{member}")
-            with Path(bundle.root, member).open("rb") as file:
-                send = put
-                while block := file.read(_BLOCK):
-                    with self._session.guard():
-                        send(names[-1], bytearray(block))
-                    send = append
-        return names
-
-    def _call(self, name: str, *arguments: Any, runs: int = 1, first: Any = None) -> Any:
-        """What a function of the server's returns, for this trainer.
-
-        Raises:
-            NativeError: the runtime there failed.
-            DeviceError: the device did.
-        """
-        own = (self._number,) if first is None else first
-        with self._session.guard(runs):
-            try:
-                function = self._session.function(f"odtc.program.{name}")
-                return function(*own, *arguments)
-            except FAILURES as error:
-                if failed := _FAILED.search(str(error)):
-                    raise NativeError(int(failed["code"]), failed["what"]) from error
-                raise
 
     def _told(self, name: str) -> Any:
         answer = str(self._call(name))

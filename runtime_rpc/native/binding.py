@@ -23,6 +23,9 @@ from odtc.runtime_rpc.native.interface import (
     loaded_runtime,
 )
 
+# Of an artifact, in the order of `Options`.
+_MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
+
 
 class NativeTrainer:
     """A training step at work in the native runtime.
@@ -33,7 +36,7 @@ class NativeTrainer:
         library: the runtime that it is of.
 
     Args:
-        folder: with the members of an artifact.
+        folder: with the members of an artifact; or the paths of its program, weights and library.
         threads: worker threads; 0 for one for each core.
         storage: a folder for files in place of memory.
         library: the runtime; the one that is built here if None.
@@ -47,7 +50,7 @@ class NativeTrainer:
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        folder: str | os.PathLike[str] | Sequence[Path],
         threads: int = 0,
         storage: str | os.PathLike[str] | None = None,
         library: c.CDLL | None = None,
@@ -56,8 +59,12 @@ class NativeTrainer:
         check_weights: bool = True,
     ) -> None:
         self.library, self._opened = library or loaded_runtime(), Handle()
-        members = ("program.bin", "parameters.safetensors", "step.so")
-        paths = [os.fsencode(Path(folder, name)) for name in members]
+        members = (
+            folder
+            if isinstance(folder, Sequence) and not isinstance(folder, str)
+            else [Path(folder, name) for name in _MEMBERS]
+        )
+        paths = [os.fsencode(path) for path in members]
         kept = None if storage is None else os.fsencode(storage)
         options = Options(*paths, kept, threads, None, None, offload_state, not check_weights)
         code = self.library.odtc_open(c.byref(options), c.byref(self._opened))

@@ -92,6 +92,12 @@ class TimedCall(c.Structure):
     _fields_ = (("kernel", c.c_char_p), ("begin", c.c_int64), ("end", c.c_int64))
 
 
+class Found(c.Structure):
+    """`odtc_found_gpu`."""
+
+    _fields_ = (("name", c.c_char * 256), ("driver", c.c_char * 128), ("message", c.c_char * 512))
+
+
 Handle = c.c_void_p
 # Result and arguments of each function.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -138,6 +144,11 @@ _OF_GPUS: dict[str, tuple[Any, ...]] = {
     "odtc_send_next_from": (c.c_int, Handle, c.POINTER(c.c_void_p)),
     "odtc_drop_next": (None, Handle),
     "odtc_gpu_name": (c.c_char_p, Handle),
+    "odtc_time_evaluation": (
+        *(c.c_int, Handle, c.c_char_p),
+        *(c.c_size_t, c.POINTER(c.c_int64)),
+    ),
+    "odtc_find_gpu": (c.c_int, c.c_char_p, c.c_int, c.POINTER(Found)),
 }
 
 

@@ -5,8 +5,39 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from odtc.core.found_gpu import FoundGpu
 from odtc.runtime_rpc.native.binding import NativeTrainer
-from odtc.runtime_rpc.native.interface import Waiting
+from odtc.runtime_rpc.native.interface import Found, NativeError, Waiting, loaded_gpu_runtime
+
+
+def find_gpu(kind: str, number: int = 0) -> FoundGpu:
+    """A GPU of this machine.
+
+    Args:
+        kind: of the interface: `opencl` or `vulkan`.
+        number: of the device, GPUs before others.
+
+    Raises:
+        NativeError: there is no such device.
+        BuildError: the runtime cannot be built.
+        OSError: it cannot be loaded.
+    """
+    found = Found()
+    if code := loaded_gpu_runtime().odtc_find_gpu(kind.encode(), number, c.byref(found)):
+        raise NativeError(code, found.message.decode(errors="replace"))
+    return FoundGpu(*(each.decode(errors="replace") for each in (found.name, found.driver)))
+
+
+def time_evaluation(native: NativeTrainer, output: str, runs: int) -> list[float]:
+    """Seconds of each of so many runs of an evaluation, by the timers of the device.
+
+    Raises:
+        NativeError: the device failed, or has no timers.
+    """
+    times = (c.c_int64 * runs)()
+    timed = native.library.odtc_time_evaluation
+    native.check(timed(native.handle, output.encode(), runs, times))
+    return [each / 1e9 for each in times]
 
 
 class OnGpu:

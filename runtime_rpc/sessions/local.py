@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from odtc.backends.native.build import load_runtime
 from odtc.backends.targets import CPU
 from odtc.core.disk.files import cache_folder, check_programs
-from odtc.core.errors import OutputError
+from odtc.core.errors import BuildError, OutputError
+from odtc.core.found_gpu import FoundGpu
 from odtc.core.options.cores import Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.fill import send_parts, write_parts
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
+from odtc.runtime_rpc.native.interface import NativeError
+from odtc.runtime_rpc.native.on_gpu import find_gpu
 from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.measure.measuring import FUNCTIONS
 from odtc.runtime_rpc.sessions.on_core import on_core
@@ -33,7 +35,7 @@ from odtc.runtime_rpc.sessions.session import (
     FREE_ARENAS,
     Session,
     Write,
-    check_exists,
+    no_gpu,
     says_nothing,
 )
 
@@ -85,9 +87,19 @@ class LocalSession:
         """This process with its first device of a kind; GPUs come before others."""
         if kind == self.kind:
             return self
-        load_runtime(kind)
-        check_exists(found := replace(self, kind=kind), kind)
+        found = replace(self, kind=kind)
+        if kind != CPU:
+            found.gpu()
         return found
+
+    def gpu(self) -> FoundGpu:
+        """The first device of the session's kind; GPUs come before others."""
+        try:
+            return find_gpu(self.kind)
+        except NativeError as error:
+            raise no_gpu(self.kind, self.name, error) from error
+        except OSError as error:
+            raise BuildError(f"the native runtime cannot be loaded: {error}") from error
 
     def guard(self, runs: int = 1) -> AbstractContextManager[None]:
         """TVM's failures become device errors; the caller is on its core, where one was chosen."""
@@ -216,3 +228,8 @@ class LocalSession:
     def info(self) -> dict[str, Any]:
         """This machine, which is real."""
         return {"emulated": False, "machine": platform.machine()}
+
+
+def gpu_here(kind: str) -> FoundGpu:
+    """The first GPU of this machine that is of a kind; errors as of `Session.gpu`."""
+    return LocalSession(kind=kind).gpu()

@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from tvm import relax, rpc
 
 from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.core.found_gpu import FoundGpu
 from odtc.core.options.cores import BIG, LITTLE, Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.fill import send_parts
@@ -33,7 +34,7 @@ from odtc.runtime_rpc.sessions.session import (
     Runner,
     Session,
     Write,
-    check_exists,
+    no_gpu,
     says_nothing,
 )
 from odtc.runtime_rpc.tracker.told import told, understood
@@ -44,8 +45,8 @@ _INFO, _AVAILABLE = "odtc.device_info", "odtc.available_bytes"
 _FILE_MEMORY, _PAGES = "odtc.file_memory", "odtc.pages"
 # JSON of the cores' speeds by number; binding threads to cores, given as `4,5`.
 _CORE_SPEEDS, _USE_CORES = "odtc.core_speeds", "odtc.use_cores"
-# Lets the server's process use GPUs of a kind.
-_LOAD_RUNTIME = "odtc.load_runtime"
+# JSON of the GPU of a kind.
+_GPU = "odtc.gpu"
 # What TVM's own server can bind threads to: modes of `runtime.config_threadpool`.
 _MODES = {None: 1, BIG: 1, LITTLE: -1}
 # How a failure reads that is the connection's, or our server's word on its session.
@@ -113,11 +114,27 @@ class RemoteSession:
         if self.serves_programs:
             # The program is refused there when it is opened, with what is missing.
             return replace(self, kind=kind)
-        with self.guard(), suppress(AttributeError):
-            # TVM's own server has no such function: it was built for its device.
-            self.function(_LOAD_RUNTIME)(kind)
-        check_exists(found := replace(self, kind=kind), kind)
+        found = replace(self, kind=kind)
+        with self.guard():
+            exists = found.device.exist
+        if not exists:
+            raise no_gpu(kind, self.name, "TVM was built there without it, or there is no driver")
         return found
+
+    def gpu(self) -> FoundGpu:
+        """The first device of the session's kind; of servers, only odtc-device says it."""
+        with self.guard():
+            try:
+                describe = self.function(_GPU)
+            except AttributeError:
+                raise DeviceError(
+                    "its server does not say what GPU it has",
+                    where=self.name,
+                    hint="start odtc-device there, as `odtc device setup` does",
+                ) from None
+            found = told(str(describe(self.kind)), self.name)
+            with understood("the device", self.name):
+                return FoundGpu(str(found["name"]), str(found["driver"]))
 
     @contextmanager
     def guard(self, runs: int = 1) -> Iterator[None]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from odtc.backends.targets import CPU
 from odtc.core.errors import DeviceError
+from odtc.core.found_gpu import FoundGpu
 from odtc.core.options.cores import Speeds
 from odtc.core.specs import TensorSpec
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling
@@ -84,6 +85,15 @@ class Session(Protocol):
         Raises:
             BuildError: what drives such devices cannot be built here.
             DeviceError: there is none.
+        """
+        ...
+
+    def gpu(self) -> FoundGpu:
+        """The session's GPU; its `kind` is that of one.
+
+        Raises:
+            BuildError: what drives such devices cannot be built here.
+            DeviceError: there is none, or its server does not say.
         """
         ...
 
@@ -216,17 +226,10 @@ def says_nothing(what: str, where: str) -> DeviceError:
     )
 
 
-def check_exists(session: Session, kind: str) -> None:
-    """Checks that a session has its device.
-
-    Raises:
-        DeviceError: it has not.
-    """
-    with session.guard():
-        exists = session.device.exist
-    if not exists:
-        raise DeviceError(
-            f"{session.name} has no {kind} device",
-            where=session.name,
-            hint=f"install a driver for {kind}; on Linux, `{_LISTED_BY[kind]}` lists its devices",
-        )
+def no_gpu(kind: str, where: str, why: object) -> DeviceError:
+    """The error where there is no GPU of a kind."""
+    return DeviceError(
+        f"{where} has no {kind} device: {why}",
+        where=where,
+        hint=f"install a driver for {kind}; on Linux, `{_LISTED_BY[kind]}` lists its devices",
+    )

@@ -6,10 +6,11 @@ import pytest
 
 from odtc.autoschedule.tuning import target_records as module
 from odtc.autoschedule.tuning.database import add, user_database
-from odtc.autoschedule.tuning.record import Record, place_of
+from odtc.autoschedule.tuning.record import Record, gpu_device, place_of
 from odtc.autoschedule.tuning.target_records import known_device, records_for
 from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import BuildError
+from odtc.core.found_gpu import FoundGpu
 
 HOST = parse_target("host-cpu").resolved()
 
@@ -46,19 +47,32 @@ def test_what_ships_for_a_target_is_read_beside_the_users_own(
     assert of("another product") is None
 
 
-def test_a_gpu_that_cannot_be_opened_keeps_nobody_from_compiling(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target, opened = parse_target("host-opencl").resolved(), []
+def test_a_gpu_that_cannot_be_opened_keeps_nobody_from_compiling(tmp_path: Path) -> None:
+    target, looked_for = parse_target("host-opencl").resolved(), list[str]()
 
-    def refuse(kind: Target) -> None:
-        opened.append(kind)
+    def refuse(kind: str) -> FoundGpu:
+        looked_for.append(kind)
         raise BuildError("there is no compiler")
 
-    monkeypatch.setattr(module, "known_device", refuse)
     add(tmp_path / "db", [kept(HOST)])
-    assert records_for(target, tmp_path / "db")("a product") is None
-    assert not opened
+    assert records_for(target, tmp_path / "db", gpu=refuse)("a product") is None
+    assert not looked_for
     add(tmp_path / "db", [kept(target)])
-    assert records_for(target, tmp_path / "db")("a product") is None
-    assert opened
+    assert records_for(target, tmp_path / "db", gpu=refuse)("a product") is None
+    assert looked_for == ["opencl"]
+
+
+def test_records_of_this_machines_gpu_are_taken(tmp_path: Path) -> None:
+    target = parse_target("host-opencl").resolved()
+    found = FoundGpu("a GPU", "its driver 1.0")
+    of = place_of(target, gpu_device(found, target))
+    assert of.device is not None
+    record = Record(
+        *("a product", of.target, of.device, of.odtc, of.tvm),
+        *({"tile": (1, 1)}, (1.0,), (2.0,)),
+        kept=True,
+    )
+    add(tmp_path / "db", [record])
+    choice = records_for(target, tmp_path / "db", gpu=lambda _: found)("a product")
+    assert choice is not None
+    assert choice.source.startswith("this device, a GPU")

@@ -28,6 +28,7 @@ from odtc.frontend.losses.terms import Term, terms_of
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.trained.quantise import Format, Held, parse_format
 from odtc.frontend.weights.finite import not_finite
+from odtc.runtime_rpc.sessions.local import gpu_here
 
 # Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
 # it runs out of room.
@@ -146,5 +147,5 @@ def _known(target: Target, options: StepOptions) -> tuple[RecordLookup, Measured
     if not options.tuned:
         return no_records, NOTHING
     database = None if options.database is None else Path(options.database)
-    of = records_for(target, database, options.device)
+    of = records_for(target, database, options.device, gpu_here)
     return of, of.times

@@ -31,6 +31,18 @@ ODTC_API void odtc_drop_next(odtc_trainer *trainer);
 /* Name and driver of the device, in one text; NULL on a CPU. */
 ODTC_API const char *odtc_gpu_name(const odtc_trainer *trainer);
 
+/* Runs an evaluation so many times, of what the last one was fed, and gives the time that the device says each took: from
+   where its first kernel began to where its last one ended. It leaves no result. */
+ODTC_API odtc_code odtc_time_evaluation(odtc_trainer *trainer, const char *output, size_t runs, int64_t *nanoseconds);
+
+/* What a device says of itself, beside any trainer; `message` says why there is nothing to say. */
+typedef struct {
+  char name[256], driver[128], message[512];
+} odtc_found_gpu;
+
+/* Looks a device up: of "opencl" or "vulkan", by its number as in odtc_options. */
+ODTC_API odtc_code odtc_find_gpu(const char *interface, int number, odtc_found_gpu *found);
+
 #ifdef __cplusplus
 }
 #endif

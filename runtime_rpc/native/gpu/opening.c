@@ -61,7 +61,8 @@ static odtc_code make_tables(odtc_trainer *t) {
 }
 
 odtc_code odtc_start_gpu(odtc_trainer *t, const odtc_options *options) {
-  const odtc_gpu_options asked = {.number = options->gpu, .cache = options->gpu_cache};
+  const char *cache = odtc_fact_of(&t->program, "once", 0) ? NULL : options->gpu_cache;
+  const odtc_gpu_options asked = {.number = options->gpu, .cache = cache};
   if (check_options(t, options)) return t->problem.code;
   struct odtc_on_gpu *gpu = t->gpu = calloc(1, sizeof *gpu);
   if (!gpu) return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a device");

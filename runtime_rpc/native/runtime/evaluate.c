@@ -128,8 +128,7 @@ static odtc_code evaluate(odtc_trainer *t, const odtc_function *of, int averages
   return ODTC_OK;
 }
 
-/* An evaluation that may run; NULL where something is wrong. */
-static const odtc_function *ready_evaluation(odtc_trainer *t, const char *output) {
+const odtc_function *odtc_ready_evaluation(odtc_trainer *t, const char *output) {
   if (odtc_check_ready(t)) return NULL;
   const odtc_function *of = find_evaluation(t, output);
   if (!of)
@@ -159,7 +158,7 @@ uint32_t odtc_samples_of_step(const odtc_trainer *t) {
 odtc_code odtc_evaluate_samples(odtc_trainer *t, const char *output, int averages, uint32_t samples,
                                 odtc_tensor *result) {
   if (odtc_check_given(t, result, "a tensor for the result")) return t->problem.code;
-  const odtc_function *of = ready_evaluation(t, output);
+  const odtc_function *of = odtc_ready_evaluation(t, output);
   if (!of || check_samples(t, of, samples)) return t->problem.code;
   return evaluate(t, of, averages, samples, result);
 }
@@ -170,7 +169,7 @@ odtc_code odtc_evaluate(odtc_trainer *t, const char *output, int averages, odtc_
 
 odtc_code odtc_evaluate_part(odtc_trainer *t, const char *output, int averages, odtc_tensor *result) {
   if (odtc_check_given(t, result, "a tensor for the result")) return t->problem.code;
-  const odtc_function *of = ready_evaluation(t, output);
+  const odtc_function *of = odtc_ready_evaluation(t, output);
   if (!of || odtc_check_fed(t, ODTC_INPUT, 0)) return t->problem.code;
   return evaluate(t, of, averages, 0, result);
 }

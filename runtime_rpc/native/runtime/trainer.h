@@ -78,6 +78,8 @@ void odtc_copy_samples(odtc_samples to, odtc_samples from, size_t groups, size_t
 
 /* Whether a step or an evaluation may begin: the weights are whole, and nobody has cancelled it. */
 odtc_code odtc_check_ready(odtc_trainer *trainer);
+/* An evaluation that may run; NULL, and a problem, where something is wrong. */
+const odtc_function *odtc_ready_evaluation(odtc_trainer *trainer, const char *output);
 /* An arena that suffices for a function. */
 odtc_code odtc_need_arena(odtc_trainer *trainer, const odtc_function *function);
 /* Gives back what the plan does not need; what it needs more a step asks for. */

@@ -1,22 +1,23 @@
 """Kernels are measured as they are met in a step: with what they read in no cache."""
 
+import functools
 import time
 from collections.abc import Callable
 
 import numpy as np
 import onnx
 import pytest
-import tvm
 from onnx import helper, numpy_helper
-from tvm import rpc
 
-from odtc.autoschedule.tuning import measure as measuring
+from odtc.autoschedule.tuning import running
 from odtc.autoschedule.tuning.build import BuildOrder, build, kernel_text
-from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, is_cold, measure
+from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, measure
+from odtc.autoschedule.tuning.running import KernelBench
 from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.backends.targets import parse_target
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
+from odtc.runtime_rpc.kernels.opening import kernels_on
 from odtc.runtime_rpc.sessions.local import LocalSession
 from tests.timed import ROUNDS, figures, ratio
 
@@ -51,12 +52,6 @@ def _reads_weights(task: TuningTask) -> bool:
     return any([int(size) for size in each.shape] == [_SIZE, _SIZE] for each in read)
 
 
-def test_caches_are_emptied_on_cpus_alone() -> None:
-    assert is_cold(tvm.cpu())
-    assert is_cold(rpc.LocalSession().cpu())
-    assert not is_cold(tvm.device("opencl"))
-
-
 @pytest.fixture(scope="module")
 def measured(task: TuningTask, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], float]:
     """The least seconds of a call of two kernels that are alike, measured in turns."""
@@ -70,10 +65,11 @@ def measured(task: TuningTask, tmp_path_factory: pytest.TempPathFactory) -> Call
     inputs = tuple((tuple(int(n) for n in each.shape), str(each.dtype)) for each in read)
     session = LocalSession()
     session.use_threads(1)
+    bench = KernelBench(session, functools.partial(kernels_on, session))
     config = MeasureConfig(least=5, most=5)
 
     def least() -> float:
-        (outcome,) = measure(session, MeasureInput(paths[0], (paths[1],), inputs), config)
+        (outcome,) = measure(bench, MeasureInput(paths[0], (paths[1],), inputs), config)
         assert not outcome.reason
         assert len(outcome.seconds) == len(outcome.usual) == 5
         return min(outcome.seconds)
@@ -85,12 +81,11 @@ def measured(task: TuningTask, tmp_path_factory: pytest.TempPathFactory) -> Call
 _MANY = 1 << 26
 
 
-@pytest.mark.parametrize("way", [{}, {"_FLUSHED": _MANY}, {"is_cold": lambda _: False}])
+@pytest.mark.parametrize("flushed", [0, running.FLUSHED, _MANY])
 def test_a_kernel_is_measured_near_the_core_and_far_from_it(
-    measured: Callable[[], float], way: dict, monkeypatch: pytest.MonkeyPatch
+    measured: Callable[[], float], flushed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in way.items():
-        monkeypatch.setattr(measuring, name, value)
+    monkeypatch.setattr(running, "FLUSHED", flushed)
     assert measured() > 0
 
 
@@ -103,12 +98,12 @@ def test_a_call_finds_nothing_near_the_core(
     def against_warm() -> float:
         cold = measured()
         with monkeypatch.context() as near:
-            near.setattr(measuring, "is_cold", lambda _: False)
+            near.setattr(running, "FLUSHED", 0)
             return cold / measured()
 
     def far() -> float:
         with monkeypatch.context() as more:
-            more.setattr(measuring, "_FLUSHED", _MANY)
+            more.setattr(running, "FLUSHED", _MANY)
             return measured()
 
     cold = figures(against_warm() for _ in range(ROUNDS))

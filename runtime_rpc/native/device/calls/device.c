@@ -11,6 +11,7 @@
 #include "free_memory.h"
 #include "frequency.h"
 #include "functions.h"
+#include "odtc_gpu.h"
 #include "recorder.h"
 
 void odtc_give_text(odtc_session *s, odtc_text *text, odtc_result *result) {
@@ -27,6 +28,23 @@ static void info(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)v;
   odtc_text text = {0};
   odtc_text_put(&text, "{%s, \"pid\": %d}", s->about, (int)getpid());
+  odtc_give_text(s, &text, result);
+}
+
+/* JSON: name and driver of the first device of an interface. */
+static void gpu(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_found_gpu found;
+  odtc_text text = {0};
+  odtc_code code = odtc_find_gpu(v[0].bytes, 0, &found);
+  if (code) {
+    odtc_refuse(s, "odtc %d: %s", (int)code, found.message);
+    return;
+  }
+  odtc_text_put(&text, "{\"name\": ");
+  odtc_text_put_string(&text, found.name);
+  odtc_text_put(&text, ", \"driver\": ");
+  odtc_text_put_string(&text, found.driver);
+  odtc_text_put(&text, "}");
   odtc_give_text(s, &text, result);
 }
 
@@ -91,6 +109,7 @@ static void uncap_frequency(odtc_session *s, const odtc_value *v, odtc_result *r
 
 const odtc_named_function ODTC_DEVICE_FUNCTIONS[] = {
     {"odtc.device_info", "", info},
+    {"odtc.gpu", "s", gpu},
     {"odtc.available_bytes", "", available_bytes},
     {"odtc.core_speeds", "", core_speeds},
     {"odtc.record.start", "fss", start_record},

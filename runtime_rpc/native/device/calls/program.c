@@ -259,6 +259,28 @@ static void evaluate_samples(odtc_session *s, const odtc_value *v, odtc_result *
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = found.data, .count = found.bytes};
 }
 
+/* Seconds of each of so many runs of an evaluation, float64, by the timers of a GPU. */
+static void time_evaluation(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  enum { MOST = 65536 };
+  odtc_trainer *t = trainer_of(s, v);
+  if (!t) return;
+  if (v[2].number < 1 || v[2].number > MOST) {
+    odtc_refuse(s, "an evaluation is timed 1 to %d times", MOST);
+    return;
+  }
+  size_t runs = (size_t)v[2].number;
+  int64_t *times = calloc(runs, sizeof *times);
+  double *seconds = calloc(runs, sizeof *seconds);
+  if (!times || !seconds) odtc_refuse(s, "odtc %d: there is no memory for %zu times", (int)ODTC_NO_MEMORY, runs);
+  if (times && seconds && is_well(s, t, odtc_time_evaluation(t, v[1].bytes, runs, times))) {
+    for (size_t n = 0; n < runs; ++n) seconds[n] = (double)times[n] / 1e9;
+    *result = (odtc_result){.type = VALUE_BYTES, .bytes = seconds, .count = runs * sizeof *seconds, .owned = seconds};
+  } else {
+    free(seconds);
+  }
+  free(times);
+}
+
 static void start_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
   odtc_trainer *t = trainer_of(s, v);
@@ -296,6 +318,7 @@ const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
     {"odtc.program.write_part", "iib", write_part},
     {"odtc.program.evaluate", "isi", evaluate},
     {"odtc.program.evaluate_samples", "isii", evaluate_samples},
+    {"odtc.program.time_evaluation", "isi", time_evaluation},
     {"odtc.program.start_clock", "i", start_clock},
     {"odtc.program.stop_clock", "i", stop_clock},
     {NULL, NULL, NULL},
