@@ -61,14 +61,13 @@ class Calls:
         if self._follower:
             self._change_to(self._follower.choose(self.plan, self._arena.held))
 
-    def run(self, tensors: Sequence[tvm.runtime.Tensor], meanwhile: Callable[[], None]) -> float:
+    def run(self, tensors: Sequence[tvm.runtime.Tensor]) -> float:
         """Runs the step, by a smaller plan where there is no memory for this one.
 
         The arena is allocated before anything else is done: a call that fails so changed nothing.
 
         Args:
             tensors: the arguments.
-            meanwhile: what the host does while the device computes; again with another plan.
 
         Returns:
             The loss.
@@ -81,7 +80,6 @@ class Calls:
             name = self.plan.function
             with self._host.span(name):
                 loss = self._functions[name](*tensors, self._arena.of(self.plan))
-            meanwhile()
             with self._host.span(DOWNLOAD):
                 return self._session.number(loss)
 

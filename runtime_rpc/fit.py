@@ -1,7 +1,7 @@
 """Whether an artifact fits what it is to run on."""
 
 from odtc.backends.cpus import lacking_features
-from odtc.backends.targets import CPU, MOST_THREADS, Target, gpu_of
+from odtc.backends.targets import CPU, MOST_THREADS, Target
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
 from odtc.core.options.cores import cores_of_threads, parse_cores
@@ -100,28 +100,3 @@ def check_features(session: Session, manifest: Manifest, target: Target) -> None
             where=session.name,
             hint=OTHER_MACHINE,
         )
-
-
-def check_gpu(session: Session, target: Target) -> None:
-    """Checks that the session's GPU takes work-groups like those that the kernels are cut into.
-
-    Raises:
-        DeviceError: they are too large for it.
-    """
-    if target.kind == CPU or session.is_local or session.serves_programs:
-        return  # the native runtime looks at each kernel
-    gpu = gpu_of(target)
-    with session.guard():
-        items = session.device.max_threads_per_block
-        shared = session.device.max_shared_memory_per_block
-    for what, wanted, most in (
-        ("work-groups of {:,} items", gpu.group, items),
-        ("{:,} bytes that a work-group shares", gpu.local_bytes, shared),
-    ):
-        if most is not None and most < wanted:
-            raise DeviceError(
-                f"the artifact needs {what.format(wanted)}; the {target.kind} device of "
-                f"{session.name} takes at most {most:,}",
-                where=session.name,
-                hint="compile the model for another target, such as the CPU of that device",
-            )

@@ -1,6 +1,6 @@
 """Takes training steps: one a call, or several in one call of a device behind a link."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tvm
@@ -50,9 +50,7 @@ class Stepping:
         (self._step,) = manifest.of_role(Role.STEP)
         self._write_rate = session.writer(self._tensors[self._rate])
         self._write_step = session.writer(self._tensors[self._step])
-        # What the last call was fed, and all that it was called with.
-        self._fed: Tensors = {}
-        self._called_with: list[tvm.runtime.Tensor] = []
+        self._called_with = list(self._tensors.values())
         self._runner = session.runner()
         # Kept for the next call of as many.
         self._stacks: dict[Argument, tvm.runtime.Tensor] = {}
@@ -62,15 +60,12 @@ class Stepping:
         """How many steps of so many one call can take."""
         return steps if self._runner else 1
 
-    def take(
-        self, steps: Sequence[Fed], first: int, following: Callable[[], Sequence[Part] | None]
-    ) -> list[float]:
+    def take(self, steps: Sequence[Fed], first: int) -> list[float]:
         """Takes steps; several of them are one call.
 
         Args:
             steps: what each is fed.
             first: number of steps before them.
-            following: the parts of the step after them; None where there is none.
 
         Returns:
             The loss of each.
@@ -86,39 +81,20 @@ class Stepping:
             if self._runner and len(steps) > 1:
                 losses = self._at_once(self._runner, steps, number)
             else:
-                losses = self._one(*steps[0], number, following)
+                losses = self._one(*steps[0], number)
         return [sum(losses[n : n + parts]) / parts for n in range(0, len(losses), parts)]
 
-    def _one(
-        self,
-        parts: Sequence[Part],
-        rate: float,
-        first: int,
-        following: Callable[[], Sequence[Part] | None],
-    ) -> list[float]:
-        """A step of as many calls as there are parts; the next part is sent ahead of its call."""
+    def _one(self, parts: Sequence[Part], rate: float, first: int) -> list[float]:
+        """A step of as many calls as there are parts."""
         with self._host.span(UPLOAD):
             self._write_rate(np.float32(rate))
         losses = []
         for number, part in enumerate(parts):
             with self._host.span(UPLOAD):
                 self._write_step(np.int32(first + number))
-                tensors = self._all_with(self.feeder.take(part))
-
-            def meanwhile(number: int = number) -> None:
-                if self._session.computes_aside:
-                    for part in (parts[number + 1 :] or following() or ())[:1]:
-                        with self._host.span(UPLOAD):
-                            self.feeder.send_ahead(part)
-
-            losses.append(self.calls.run(tensors, meanwhile))
+                self.feeder.put(part)
+            losses.append(self.calls.run(self._called_with))
         return losses
-
-    def _all_with(self, fed: Tensors) -> list[tvm.runtime.Tensor]:
-        """All tensors of a call that is fed with these."""
-        if fed is not self._fed:
-            self._fed, self._called_with = fed, list((self._tensors | fed).values())
-        return self._called_with
 
     def _at_once(self, runner: Runner, steps: Sequence[Fed], first: int) -> list[float]:
         """Steps in one call, for which all that they are fed is stacked."""

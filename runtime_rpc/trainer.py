@@ -44,7 +44,7 @@ from odtc.runtime_rpc.feed.calling import (
     schedule_of,
 )
 from odtc.runtime_rpc.feed.feeding import Upcoming
-from odtc.runtime_rpc.fit import check_cores, check_gpu, check_machine, check_threads
+from odtc.runtime_rpc.fit import check_cores, check_machine, check_threads
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.loop.fitter import Fitter
@@ -108,9 +108,7 @@ class Trainer(Fitter, DeviceState):
         self._threads, self._owns_session = (threads, cores), owns_session
         check_machine(session, bundle.manifest, target)
         check_cores(session, threads, cores, target)
-        session = session.on(target.kind)
-        check_gpu(session, target)
-        self.session = session
+        self.session = session = session.on(target.kind)
         self._host = HostClock()
         self._converter = FeedConverter(bundle.manifest)
         self._engine = engine_of(bundle, session, placement, self._host)

@@ -7,9 +7,9 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from odtc.backends.native.build import load_runtime
 from odtc.backends.spirv.assemble import device_module
 from odtc.backends.spirv.maths import register_maths
+from odtc.backends.spirv.module_of_bytes import vulkan_module
 from odtc.core.errors import BuildError
 
 
@@ -20,18 +20,16 @@ def spirv_code() -> Iterator[None]:
     Raises:
         BuildError: a kernel has something that cannot be written so.
     """
-    load_runtime("vulkan")
     register_maths()
     failures: list[BuildError] = []
 
     def built(module: tvm.IRModule, _: Any) -> Any:
-        """The device module, as the runtime loads it from a library."""
+        """The device module, as it is written into a library."""
         try:
-            data = device_module(module)
+            return vulkan_module(device_module(module))
         except BuildError as error:
             failures.append(error)
             raise
-        return tvm_ffi.get_global_func("ffi.Module.load_from_bytes.vulkan")(data)
 
     tvm_ffi.register_global_func("target.build.vulkan", built, override=True)
     try:

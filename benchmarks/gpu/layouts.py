@@ -7,10 +7,8 @@ turns after their losses agree.
 """
 
 import argparse
-import ctypes
 import json
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.gpu.run import OdtcStep, kind_of
+from benchmarks.gpu.steps import OdtcStep, kind_of
 from benchmarks.options import positive
 from benchmarks.output import (
     about,
@@ -51,7 +49,7 @@ class LayoutRow:
         through: the interface of the GPU.
         channels, side: of its images.
         flops: of a step's products.
-        second, last: seconds of each round.
+        second, last: seconds of each round, on the device.
     """
 
     through: str
@@ -130,10 +128,10 @@ def prepare(folder: Path, target: str, batch: int, shape: str) -> None:
     """Compiles a chain with both layouts."""
     # Where the GPU is, there may be no compiler.
     import odtc
-    from benchmarks.gpu.prepare import copy_runtimes, write_step
+    from benchmarks.gpu.prepare import copy_runtime, write_step
 
     channels, side = sizes_of(shape)
-    copy_runtimes(folder)
+    copy_runtime(folder)
     for form in FORMS:
         with tempfile.TemporaryDirectory() as made:
             onnx.save(chain(batch, channels, side, form), Path(made, "model.onnx"))
@@ -163,10 +161,7 @@ def measured(folder: Path, rounds: int) -> LayoutRow:
     steps, said = [], {}
     for form in FORMS:
         said = json.loads((folder / form / "step.json").read_text(encoding="utf-8"))
-        weights = weights_of(said["channels"])
-        step = OdtcStep(
-            folder / form, {n: arranged(n, a, form) for n, a in weights.items()}, lr=1e-3
-        )
+        step = OdtcStep(folder / form, lr=1e-3)
         images = images_of(said["batch"], said["channels"], said["side"])
         label = np.arange(said["batch"]) % _CLASSES
         steps.append((step, {"x": arranged("x", images, form)}, label))
@@ -176,10 +171,9 @@ def measured(folder: Path, rounds: int) -> LayoutRow:
     seconds: list[list[float]] = [[], []]
     for turn in range(_WARM_UP + rounds):
         for (step, *_), samples in zip(steps, seconds, strict=True):
-            begin = time.perf_counter()
-            step.again()
+            seconds_of_it = step.device_seconds()
             if turn >= _WARM_UP:
-                samples.append(time.perf_counter() - begin)
+                samples.append(seconds_of_it)
     channels, side = said["channels"], said["side"]
     flops = 3 * 2 * _LENGTH * said["batch"] * side * side * channels * channels
     return LayoutRow(kind_of(said), channels, side, flops, *seconds)
@@ -229,8 +223,6 @@ def main() -> None:
             prepare(options.folder, options.target, options.batch, shape)
         return
     paths = sorted(path.parent.parent for path in options.folder.glob("*/last/step.json"))
-    for kind in sorted({path.name.partition("-")[0] for path in paths}):
-        ctypes.CDLL(str((options.folder / f"{kind}.so").resolve()))
     found = [measured(path, options.rounds) for path in paths]
     table = numbers_table("chain", "second, ms", "last, ms", "times as fast", "TFLOP/s")
     for row in found:

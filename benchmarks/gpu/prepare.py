@@ -14,17 +14,16 @@ import onnx
 from rich.console import Console
 
 import odtc
+from benchmarks.gpu.program_calls import calls_in
 from benchmarks.kernel_time.layers import layers_of
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
 from benchmarks.options import listed, positive
 from odtc.artifact import Artifact
-from odtc.backends.native.build import RUNTIMES, runtime_library
 from odtc.backends.targets import parse_target
 from odtc.core.artifact import bundle as bundles
-from odtc.runtime_rpc.native.build import GPUS
-from odtc.runtime_rpc.native.build import runtime_library as native_library
+from odtc.runtime_rpc.native.build import GPUS, runtime_library
 
 NETWORKS = ("squeezenet", "resnet50", "mobilenet_v2", "bert_base")
 # The usual host code of a machine with a GPU, not that of this machine.
@@ -42,10 +41,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Writes the folders, and the native runtimes beside them."""
+    """Writes the folders, and the native runtime beside them."""
     args = _parser().parse_args()
     console = Console(stderr=True)
-    copy_runtimes(args.folder)
+    copy_runtime(args.folder)
     for name in listed(args.networks, list(FULL), "network"):
         folder = args.folder / f"{name}-{parse_target(args.target).kind}"
         with console.status(f"{name}: compile"):
@@ -102,16 +101,15 @@ def write_step(artifact: Artifact, folder: Path, said: Mapping[str, Any]) -> Non
         "arena_bytes": artifact.memory.arena_bytes,
         "parameter_bytes": artifact.memory.parameter_bytes,
         "arguments": arguments,
+        "calls": calls_in((folder / bundles.PROGRAM).read_bytes()),
     }
     (folder / "step.json").write_text(json.dumps(about), encoding="utf-8")
 
 
-def copy_runtimes(folder: Path) -> None:
-    """Writes the native runtimes beside the folders of steps."""
+def copy_runtime(folder: Path) -> None:
+    """Writes the native runtime beside the folders of steps."""
     folder.mkdir(parents=True, exist_ok=True)
-    for kind, runtime in RUNTIMES.items():
-        (folder / f"{kind}.so").write_bytes(runtime_library(runtime))
-    (folder / GPUS.name).write_bytes(native_library(GPUS))
+    (folder / GPUS.name).write_bytes(runtime_library(GPUS))
 
 
 WEIGHTS = ("parameter", "frozen", "statistic")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from odtc.backends.targets import CPU
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.disk.files import check_programs
-from odtc.core.errors import BuildError, MissingPackageError
+from odtc.core.errors import BuildError, MissingPackageError, UnsupportedError
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.process.missing_packages import missing_package
 from odtc.runtime_rpc.engines.engine import Engine
@@ -76,6 +76,7 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         DeviceError: the device cannot run it, or has no memory.
         OutputError: there is no room for a file, or no library can be loaded from its folder.
         UsageError: the device is a GPU, which reads no files.
+        UnsupportedError: it is a GPU, and the artifact has no program.
     """
     if session.serves_programs:
         from odtc.runtime_rpc.engines.served import ServedEngine
@@ -87,6 +88,12 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
     if not why:
         assert isinstance(session, LocalSession)
         return NativeEngine(bundle, session, placement, host)
+    if session.kind != CPU:
+        raise UnsupportedError(
+            f"only the native runtime drives GPUs: {why}",
+            where=session.name,
+            hint="compile the model again with this version",
+        )
     try:
         from odtc.runtime_rpc.engines.virtual_machine import VirtualMachine
     except ModuleNotFoundError as error:

@@ -18,4 +18,4 @@ def clocked_calls(calls: Iterable[tuple[str, float, float]]) -> dict[str, Any]:
         (numbers.setdefault(kernel.removeprefix(_SYMBOL), len(numbers)), *times)
         for kernel, *times in calls
     ]
-    return {"names": list(numbers), "waited": False, "calls": found}
+    return {"names": list(numbers), "calls": found}

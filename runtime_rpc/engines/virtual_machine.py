@@ -1,4 +1,4 @@
-"""TVM's virtual machine as an engine: on this machine, its GPU, or a device behind RPC."""
+"""TVM's virtual machine as an engine: on the CPU of this machine, or of a device behind RPC."""
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from odtc.runtime_rpc.memory.allocation import Placement, allocate
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.server.measure.measuring import START_CLOCK, STOP
-from odtc.runtime_rpc.sessions.session import DEVICES, Session
+from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.stepping import Stepping
 from odtc.runtime_rpc.tracker.told import told
 
@@ -67,12 +67,7 @@ class VirtualMachine:
         self, steps: Sequence[Ready], first: int, following: Callable[[], Fed | None]
     ) -> list[float]:
         """Takes steps; several of them are one call."""
-
-        def parts() -> Sequence[Mapping[Argument, np.ndarray]] | None:
-            fed = following()
-            return fed.parts if fed else None
-
-        return self._stepping.take([(fed.parts, rate) for fed, rate in steps], first, parts)
+        return self._stepping.take([(fed.parts, rate) for fed, rate in steps], first)
 
     def evaluate(
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], instead: Instead
@@ -118,8 +113,7 @@ class VirtualMachine:
     @contextmanager
     def clocked(self) -> Iterator[dict[str, Any]]:
         """A block in which each call is timed by the process that makes it."""
-        kind = DEVICES[self._session.kind][0]
-        number = self._session.measure(START_CLOCK, self._machine.module, kind)
+        number = self._session.measure(START_CLOCK, self._machine.module)
         found: dict[str, Any] = {}
         try:
             yield found

@@ -1,9 +1,4 @@
-"""Sends a step what it is fed, the next batch while one is computed.
-
-A device that computes on its own, as a GPU does, has two sets of tensors: a call reads one of them
-while the other is filled. So neither the copy nor what the host does for the next batch keeps it
-waiting.
-"""
+"""Gives a call of TVM's what it is fed, and looks at the batch after it."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -21,14 +16,6 @@ Tensors = dict[Argument, Any]
 T = TypeVar("T")
 
 
-class _Set:
-    """A tensor for each argument that is fed, and what gives it its elements."""
-
-    def __init__(self, session: Session, tensors: Tensors) -> None:
-        self.tensors = dict(tensors)
-        self.write = {item: session.writer(tensor) for item, tensor in tensors.items()}
-
-
 class Feeder:
     """The tensors of a device that hold what a call is fed.
 
@@ -38,42 +25,14 @@ class Feeder:
     """
 
     def __init__(self, session: Session, tensors: Tensors) -> None:
-        self._session = session
-        self._now = _Set(session, tensors)
-        self._next: _Set | None = None
-        self._ahead: Part | None = None
-
-    def take(self, part: Part) -> Tensors:
-        """The tensors that hold a part, which is sent now unless it was sent ahead.
-
-        They are the same mapping as long as they are the same tensors.
-        """
-        if self._next and part is self._ahead:
-            self._now, self._next = self._next, self._now
-            self._ahead = None
-            return self._now.tensors
-        return self.put(part)
+        self._tensors = dict(tensors)
+        self._write = {item: session.writer(tensor) for item, tensor in tensors.items()}
 
     def put(self, part: Part) -> Tensors:
-        """The same, of what no other call was sent ahead."""
+        """The tensors, which hold a part then: the same mapping each time."""
         for item, array in part.items():
-            self._now.write[item](array)
-        return self._now.tensors
-
-    def send_ahead(self, part: Part) -> None:
-        """Sends what the next call will take, into tensors that no call reads yet."""
-        if self._next is None:
-            self._next = _Set(self._session, self._like(self._now.tensors))
-        self._ahead = None
-        for item, array in part.items():
-            self._session.send_ahead(self._next.tensors[item], array)
-        self._ahead = part
-
-    def _like(self, tensors: Tensors) -> Tensors:
-        import tvm
-
-        device = self._session.device
-        return {i: tvm.runtime.empty(t.shape, str(t.dtype), device) for i, t in tensors.items()}
+            self._write[item](array)
+        return self._tensors
 
 
 class Upcoming(Generic[T]):

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from odtc.backends.program.running import OpenKernels
-from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.kernels.here import kernels_here
 from odtc.runtime_rpc.sessions.session import Session
 
@@ -19,20 +18,11 @@ def kernels_on(
     Args:
         session: with the GPU.
         arguments: of all of them, by name.
-
-    Raises:
-        DeviceError: its server runs no programs.
     """
     if session.is_local:
         return kernels_here(arguments, session.name)
     from odtc.runtime_rpc.kernels.there import kernels_there
     from odtc.runtime_rpc.sessions.remote import RemoteSession
 
-    if not session.serves_programs:
-        raise DeviceError(
-            "its server runs no kernels of GPUs by themselves",
-            where=session.name,
-            hint="start odtc-device there, as `odtc device setup` does",
-        )
     assert isinstance(session, RemoteSession)
     return kernels_there(session, arguments)

@@ -82,8 +82,7 @@ def profiling(
     operators, firsts = _operators(ran)
     wanted = [(firsts[id(plan)], plan.calls) for plan in ran]
     with understood("the device", session.name):
-        events, waited = events_of(times), times["waited"]
-        copies = [(str(what), float(b), float(e)) for what, b, e in times.get("copies", [])]
+        events = events_of(times)
     runs = runs_of(events, wanted, session.name)
     count = manifest.micro_batches
     found.end(
@@ -92,15 +91,10 @@ def profiling(
             device=session.name,
             operators=operators,
             steps=tuple(tuple(runs[n : n + count]) for n in range(0, len(runs), count)),
-            moves=_moves(
-                spans,
-                copies if "copies" in times else None,
-                0.0 if session.is_local else _ahead(called, runs),
-            ),
+            moves=_moves(spans, 0.0 if session.is_local else _ahead(called, runs)),
             samples=sampled.samples,
             parameter_bytes=manifest.sizes.parameters,
             optimizer_bytes=manifest.sizes.optimizer,
-            waited=waited,
         )
     )
 
@@ -123,9 +117,10 @@ def _ahead(called: Sequence[HostSpan], runs: Sequence[StepCall]) -> float:
     return median((own[0].begin + own[-1].end - span.begin - span.end) / 2 for span, own in calls)
 
 
-def _moves(
-    spans: Sequence[HostSpan], copies: Sequence[tuple[str, float, float]] | None, ahead: float
-) -> tuple[Move, ...]:
-    """Data movement, by the device's clock: from its own timers, or as the host saw it."""
-    seen = [(span.what, span.begin + ahead, span.end + ahead) for span in spans]
-    return tuple(Move(*each) for each in (seen if copies is None else copies) if each[0] in MOVES)
+def _moves(spans: Sequence[HostSpan], ahead: float) -> tuple[Move, ...]:
+    """Data movement as the host saw it, by the device's clock."""
+    return tuple(
+        Move(span.what, span.begin + ahead, span.end + ahead)
+        for span in spans
+        if span.what in MOVES
+    )

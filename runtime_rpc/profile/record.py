@@ -114,8 +114,6 @@ class Profile:
         samples: of the same time.
         parameter_bytes: of weights.
         optimizer_bytes: of the optimizer's state.
-        waited: whether the device, a GPU without timers, was waited for at each kernel: steps are
-            slower so.
     """
 
     model: str
@@ -126,7 +124,6 @@ class Profile:
     samples: Samples
     parameter_bytes: int
     optimizer_bytes: int
-    waited: bool = False
 
     @property
     def emulated(self) -> bool:
@@ -232,7 +229,6 @@ class Profile:
             "device": self.device,
             "emulated": self.emulated,
             "fixture": self.samples.fixture,
-            "waited": self.waited,
             "step_seconds": self.step_seconds,
             "coverage": self.coverage,
             "phases": phases,

@@ -44,7 +44,6 @@ def serve(connection: socket.socket, folder: Path, about: dict[str, Any]) -> Non
     _register("odtc.pages", Pages)
     _register("odtc.core_speeds", lambda: json.dumps(core_speeds()))
     _register("odtc.use_cores", _use_cores)
-    _register("odtc.load_runtime", _load_runtime)
     _register("odtc.watch_storage", _watch_storage)
     _register("odtc.watched_storage", lambda: json.dumps(_allocated))
     _register(RUN_STEPS, run_steps)
@@ -74,19 +73,6 @@ def inside(folder: Path, name: str) -> Path:
 
 def _use_cores(cores: str, bind_caller: int) -> None:
     use_cores([int(core) for core in cores.split(",")], bind_caller=bool(bind_caller))
-
-
-def _load_runtime(kind: str) -> None:
-    """Lets this process use devices of a kind; the files pushed to a phone have no such runtimes.
-
-    Raises:
-        BuildError: the runtime does not compile, or cannot be loaded.
-    """
-    try:
-        from odtc.backends.native.build import load_runtime
-    except ImportError:
-        return
-    load_runtime(kind)
 
 
 def _register(name: str, function: Any) -> None:

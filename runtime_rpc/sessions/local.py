@@ -21,7 +21,7 @@ from odtc.core.errors import BuildError, OutputError
 from odtc.core.found_gpu import FoundGpu
 from odtc.core.options.cores import Speeds, cores_of_threads
 from odtc.core.specs import TensorSpec
-from odtc.runtime_rpc.fill import send_parts, write_parts
+from odtc.runtime_rpc.fill import write_parts
 from odtc.runtime_rpc.free_memory import available_bytes
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
@@ -31,7 +31,6 @@ from odtc.runtime_rpc.server.cores import core_speeds, use_cores
 from odtc.runtime_rpc.server.measure.measuring import FUNCTIONS
 from odtc.runtime_rpc.sessions.on_core import on_core
 from odtc.runtime_rpc.sessions.session import (
-    DEVICES,
     FREE_ARENAS,
     Session,
     Write,
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     import tvm
     from tvm import relax
 
-# Kinds of devices that the native runtime has.
-_RUN_BY_PROGRAMS = (CPU, "opencl", "vulkan")
 # The core that TVM's pool of a thread has it on while it computes; a thread has a pool of its own.
 _bound = threading.local()
 
@@ -68,20 +65,15 @@ class LocalSession:
 
     @property
     def device(self) -> Any:
-        """TVM's device."""
+        """TVM's CPU: GPUs are the native runtime's alone."""
         import tvm
 
-        return tvm.device(*DEVICES[self.kind])
+        return tvm.cpu()
 
     @property
     def runs_programs(self) -> bool:
         """Whether the native runtime may take the steps here."""
-        return self.kind in _RUN_BY_PROGRAMS
-
-    @property
-    def computes_aside(self) -> bool:
-        """A GPU does; the CPU is what calls."""
-        return self.kind != CPU
+        return True
 
     def on(self, kind: str) -> Session:
         """This process with its first device of a kind; GPUs come before others."""
@@ -131,38 +123,20 @@ class LocalSession:
         # TVM's pool is made at the first parallel kernel, on x86 for half of the logical cores.
         os.environ.setdefault("TVM_NUM_THREADS", str(len(os.sched_getaffinity(0))))
         with device_errors(self.name):
-            # TVM keeps libraries for ever; on GPUs it still does: drivers may hold on to them.
-            return tvm_ffi.load_module(str(library), keep_module_alive=self.kind != CPU)
+            # TVM would keep each for ever.
+            return tvm_ffi.load_module(str(library), keep_module_alive=False)
 
     def fill(self, tensor: "tvm.runtime.Tensor", parts: Iterable[np.ndarray]) -> None:
-        """Writes the parts where they belong, so that only one of them is in memory twice.
-
-        A GPU is sent the tensor as a whole.
-        """
-        if self.kind == CPU:
-            write_parts(np.from_dlpack(tensor), parts)
-        else:
-            send_parts(tensor, parts)
+        """Writes the parts where they belong, so that only one of them is in memory twice."""
+        write_parts(np.from_dlpack(tensor), parts)
 
     def writer(self, tensor: "tvm.runtime.Tensor") -> Write:
         """Into its memory: TVM's own copy takes several microseconds of Python."""
-        if self.kind != CPU:
-            return tensor.copyfrom
         return partial(np.from_dlpack(tensor).__setitem__, ...)
 
     def number(self, scalar: "tvm.runtime.Tensor") -> float:
         """Out of its memory, for the same reason."""
-        return float(np.from_dlpack(scalar) if self.kind == CPU else scalar.numpy())
-
-    def send_ahead(self, tensor: "tvm.runtime.Tensor", array: np.ndarray) -> None:
-        """By a queue of its own, or by one in which nobody waits."""
-        import tvm
-
-        upload = tvm.get_global_func(f"odtc.{self.kind}.upload", allow_missing=True)
-        if upload is None:
-            tensor.copyfrom(array)
-        else:
-            upload(tensor, array.ctypes.data, array.nbytes)
+        return float(np.from_dlpack(scalar))
 
     def runner(self) -> None:
         """A call of this process crosses no link."""
@@ -188,10 +162,10 @@ class LocalSession:
         tvm.get_global_func(FREE_ARENAS)()
 
     def pages(self) -> Callable[[int], Any] | None:
-        """Of this process; a GPU has none."""
+        """Of this process."""
         from odtc.runtime_rpc.pages import Pages
 
-        return Pages() if self.kind == CPU else None
+        return Pages()
 
     def file_memory(self, spec: TensorSpec, folder: str | None) -> "tvm.runtime.Tensor":
         """Maps a file of this machine, in the user's cache by default."""

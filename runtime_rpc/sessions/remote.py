@@ -29,12 +29,10 @@ from odtc.runtime_rpc.metrics.sampling import PERIOD, Sampling, sampling
 from odtc.runtime_rpc.server.measure.measuring import START_SAMPLING, STOP
 from odtc.runtime_rpc.server.running import RUN_STEPS
 from odtc.runtime_rpc.sessions.session import (
-    DEVICES,
     FREE_ARENAS,
     Runner,
     Session,
     Write,
-    no_gpu,
     says_nothing,
 )
 from odtc.runtime_rpc.tracker.told import told, understood
@@ -45,8 +43,6 @@ _INFO, _AVAILABLE = "odtc.device_info", "odtc.available_bytes"
 _FILE_MEMORY, _PAGES = "odtc.file_memory", "odtc.pages"
 # JSON of the cores' speeds by number; binding threads to cores, given as `4,5`.
 _CORE_SPEEDS, _USE_CORES = "odtc.core_speeds", "odtc.use_cores"
-# JSON of the GPU of a kind.
-_GPU = "odtc.gpu"
 # What TVM's own server can bind threads to: modes of `runtime.config_threadpool`.
 _MODES = {None: 1, BIG: 1, LITTLE: -1}
 # How a failure reads that is the connection's, or our server's word on its session.
@@ -86,8 +82,8 @@ class RemoteSession:
 
     @property
     def device(self) -> Any:
-        """TVM's device, on the other side."""
-        return self.remote.device(*DEVICES[self.kind])
+        """TVM's CPU, on the other side."""
+        return self.remote.cpu()
 
     def function(self, name: str) -> Any:
         """A function of the server, which is kept until the session goes.
@@ -102,39 +98,20 @@ class RemoteSession:
             self.functions[name] = self.remote.get_function(name)
         return self.functions[name]
 
-    @property
-    def computes_aside(self) -> bool:
-        """No: the server answers one call after the other."""
-        return False
-
     def on(self, kind: str) -> Session:
         """The same session with the first device of a kind there."""
         if kind == self.kind:
             return self
-        if self.serves_programs:
-            # The program is refused there when it is opened, with what is missing.
-            return replace(self, kind=kind)
-        found = replace(self, kind=kind)
-        with self.guard():
-            exists = found.device.exist
-        if not exists:
-            raise no_gpu(kind, self.name, "TVM was built there without it, or there is no driver")
-        return found
+        self._need_programs()
+        # The program is refused there when it is opened, with what is missing.
+        return replace(self, kind=kind)
 
     def gpu(self) -> FoundGpu:
-        """The first device of the session's kind; of servers, only odtc-device says it."""
+        """The first device of the session's kind."""
         with self.guard():
-            try:
-                describe = self.function(_GPU)
-            except AttributeError:
-                raise DeviceError(
-                    "its server does not say what GPU it has",
-                    where=self.name,
-                    hint="start odtc-device there, as `odtc device setup` does",
-                ) from None
-            found = told(str(describe(self.kind)), self.name)
-            with understood("the device", self.name):
-                return FoundGpu(str(found["name"]), str(found["driver"]))
+            found = told(str(self.function("odtc.gpu")(self.kind)), self.name)
+        with understood("the device", self.name):
+            return FoundGpu(str(found["name"]), str(found["driver"]))
 
     @contextmanager
     def guard(self, runs: int = 1) -> Iterator[None]:
@@ -191,10 +168,6 @@ class RemoteSession:
         """One answer of the device."""
         return float(scalar.numpy())
 
-    def send_ahead(self, tensor: tvm.runtime.Tensor, array: np.ndarray) -> None:
-        """As at any other time."""
-        tensor.copyfrom(array)
-
     def runner(self) -> Runner | None:
         """Of servers, only odtc's has one."""
         with self.guard():
@@ -213,6 +186,19 @@ class RemoteSession:
             found = told(str(speeds()), self.name)
             with understood("the device", self.name):
                 return {int(core): int(speed) for core, speed in found.items()}
+
+    def _need_programs(self) -> None:
+        """Refuses a GPU of another server than odtc-device.
+
+        Raises:
+            DeviceError: it is another one.
+        """
+        if not self.serves_programs:
+            raise DeviceError(
+                "its server drives no GPUs",
+                where=self.name,
+                hint="start odtc-device there, as `odtc device setup` does",
+            )
 
     def _need_tvm(self, instead: str) -> None:
         """Refuses what needs TVM on the device, of a server that has none.
@@ -255,8 +241,6 @@ class RemoteSession:
 
     def pages(self) -> Callable[[int], Any] | None:
         """Of servers, only odtc's has them."""
-        if self.kind != CPU:
-            return None
         with self.guard():
             try:
                 return self.function(_PAGES)()

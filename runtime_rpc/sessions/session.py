@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # The virtual machine keeps the arenas of steps that nobody will run again, for others of that size.
 FREE_ARENAS = "vm.builtin.memory_manager.clear"
-# Kind of a target -> TVM's name of such a device, and the number of the one that is used.
-DEVICES = {CPU: ("cpu", 0), "opencl": ("opencl", 0), "vulkan": ("vulkan", 0)}
+# Kinds of targets -> what such a device is called.
+DEVICES = {CPU: "cpu", "opencl": "opencl", "vulkan": "vulkan"}
 # Takes an array of numpy's, whose elements a tensor then has.
 Write = Callable[[Any], Any]
 # What lists such devices on Linux.
@@ -60,11 +60,6 @@ class Session(Protocol):
         ...
 
     @property
-    def computes_aside(self) -> bool:
-        """Whether a call comes back before the device has run it."""
-        ...
-
-    @property
     def name(self) -> str:
         """How messages call it."""
         ...
@@ -76,11 +71,11 @@ class Session(Protocol):
 
     @property
     def device(self) -> Any:
-        """TVM's device."""
+        """TVM's CPU there."""
         ...
 
     def on(self, kind: str) -> "Session":
-        """The same place, with the device of a kind as `device`: of a target's, see `Target`.
+        """The same place, with the first device of a kind: of a target's, see `Target`.
 
         Raises:
             BuildError: what drives such devices cannot be built here.
@@ -131,10 +126,6 @@ class Session(Protocol):
 
     def number(self, scalar: "tvm.runtime.Tensor") -> float:
         """The element of a tensor of shape `()`; a device is waited for."""
-        ...
-
-    def send_ahead(self, tensor: "tvm.runtime.Tensor", array: np.ndarray) -> None:
-        """Gives a tensor that no running call reads its elements, while the device computes."""
         ...
 
     def runner(self) -> Runner | None:

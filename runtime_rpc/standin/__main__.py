@@ -39,10 +39,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(key: str, port: int, *, gpu: bool) -> None:
     from odtc.runtime_rpc.standin.phone import EmulatedPhone
-    from odtc.runtime_rpc.standin.systems import android, python_with_gpu
+    from odtc.runtime_rpc.standin.systems import android, linux_with_gpu
 
     signal.signal(signal.SIGTERM, _interrupt)
-    system = python_with_gpu if gpu else android
+    system = linux_with_gpu if gpu else android
     with EmulatedPhone(key, port, _tell, system=system) as phone, suppress(KeyboardInterrupt):
         print(phone.url, flush=True)
         phone.wait()

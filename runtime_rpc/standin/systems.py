@@ -12,7 +12,7 @@ from odtc.core.process.progress import Progress
 from odtc.runtime_rpc.native.android.device import android_device
 from odtc.runtime_rpc.native.device.build import NAME, compiler_for, device_program
 from odtc.runtime_rpc.standin.android import emulated, write_android
-from odtc.runtime_rpc.standin.gpu import LIBRARY, build_gpu_root
+from odtc.runtime_rpc.standin.gpu import build_gpu_root
 from odtc.runtime_rpc.standin.root import (
     EMULATOR,
     PACKAGES_FOLDER,
@@ -64,17 +64,6 @@ def android(folder: Path, progress: Progress) -> System:
     return System(root, (*emulated(EMULATOR, _CPU), _PROGRAM))
 
 
-def python(folder: Path, progress: Progress) -> System:
-    """The server in Python."""
-    return _python(folder, build_root(progress), {}, "")
-
-
-def python_with_gpu(folder: Path, progress: Progress) -> System:
-    """The same with an OpenCL device."""
-    root = build_gpu_root(progress)
-    return _python(folder, root, _for_pocl(root), LIBRARY)
-
-
 def linux_with_gpu(folder: Path, progress: Progress) -> System:
     """Odtc-device for Linux with an OpenCL device: PoCL is for glibc, not for Android."""
     root = build_gpu_root(progress)
@@ -83,7 +72,8 @@ def linux_with_gpu(folder: Path, progress: Progress) -> System:
     program.write_bytes(device_program(compiler_for("aarch64")))
     program.chmod(0o755)
     command = (EMULATOR, "-cpu", _CPU, f"{SERVER_FOLDER}/{NAME}")
-    environment = {**_PATHS, "POCL_CACHE_DIR": _COMPILED}
+    # PoCL's other ways to make loops of work-items compute some convolutions wrong.
+    environment = {**_PATHS, "POCL_CACHE_DIR": _COMPILED, "POCL_WORK_GROUP_METHOD": "loops"}
     return System(root, command, {SERVER_FOLDER: folder, **_for_pocl(root)}, environment)
 
 
@@ -94,16 +84,17 @@ def _for_pocl(root: Path) -> Mapping[str, Path]:
     return {"/sys": Path("/sys"), _COMPILED: kept}
 
 
-def _python(folder: Path, root: Path, mounted: Mapping[str, Path], preload: str) -> System:
+def python(folder: Path, progress: Progress) -> System:
+    """The server in Python."""
+    root = build_root(progress)
     write_server(folder)
     environment = {
         **_PATHS,
-        "POCL_CACHE_DIR": _COMPILED,
         "PYTHONPATH": f"{SERVER_FOLDER}:{PACKAGES_FOLDER}",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "TVM_USE_RUNTIME_LIB": "1",
     }
-    emulator = (EMULATOR, "-cpu", _CPU, "-E", f"LD_PRELOAD={preload}")
+    emulator = (EMULATOR, "-cpu", _CPU)
     server = (PYTHON, "-m", "odtc.runtime_rpc.server", "--odtc", version("odtc"))
-    return System(root, (*emulator, *server), {SERVER_FOLDER: folder, **mounted}, environment)
+    return System(root, (*emulator, *server), {SERVER_FOLDER: folder}, environment)

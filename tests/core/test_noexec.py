@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import odtc
-from odtc.backends.native.build import load_runtime
+from odtc.backends.spirv import module_of_bytes
 from odtc.core.disk.files import check_programs
 from odtc.core.errors import OutputError
 from odtc.runtime_rpc.engines import choose
@@ -36,10 +36,10 @@ def test_a_library_of_an_artifact(noexec: Path) -> None:
     assert "TMPDIR" in error.value.hint
 
 
-def test_a_runtime(noexec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_writes_kernels_for_vulkan(noexec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(noexec))
     with pytest.raises(OutputError, match="mounted noexec"):
-        load_runtime.__wrapped__("opencl")
+        module_of_bytes._load.__wrapped__()
 
 
 def test_a_trainer_without_tvm(

@@ -102,7 +102,6 @@ def test_operators_sum_to_the_step(
     for move in profile.moves:
         assert all(move.end <= run.begin or move.begin >= run.end for run in all_runs(profile))
     assert not profile.emulated
-    assert not profile.waited
 
 
 @pytest.mark.timed

@@ -154,7 +154,6 @@ def report(profile: "Profile") -> list[str]:
     stamps = {
         f"EMULATED: {EMULATED}": profile.emulated,
         "FIXTURE: the samples are not of this device": profile.samples.fixture,
-        "the device was waited for at each kernel: steps are slower than they are": profile.waited,
     }
     return [
         *(stamp for stamp, holds in stamps.items() if holds),

@@ -110,10 +110,11 @@ def _local() -> list[dict[str, Any]]:
         except OdtcError as error:
             say(f"note: no {kind} device: {error.what}")
             continue
-        name = getattr(session.device, "device_name", None) if kind != CPU else None
-        facts = {"machine": session.info()["machine"]} | ({"gpu": name} if name else {})
+        facts = {"machine": session.info()["machine"]}
+        if kind != CPU:
+            facts["gpu"] = session.gpu().name
         found.append(
-            {"kind": "local", "name": DEVICES[kind][0], "url": None, "state": "free", **facts}
+            {"kind": "local", "name": DEVICES[kind], "url": None, "state": "free", **facts}
         )
     return found
 

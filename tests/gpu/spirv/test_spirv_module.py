@@ -12,14 +12,22 @@ from tvm.script import tirx as T  # noqa: N812
 import odtc
 from benchmarks.models.digits import bn_model, digits_model
 from odtc.backends.spirv.assemble import Shader
+from odtc.backends.spirv.build import spirv_code
+from odtc.backends.targets import parse_target
 from odtc.core.errors import BuildError
 from tests.gpu.elementwise import COUNT, on_vulkan
-from tests.gpu.on_device import compiled, run_kernel
+from tests.gpu.on_device import run_kernel
 from tests.gpu.spirv.module_reader import HANDLE, Reader
 from tests.gpu.spirv.spirv_tools import binary, capabilities, check_valid, decorations, read_only
 
 SCALARS = {(0, 32, 1), (0, 64, 1)}
 # pyright: reportInvalidTypeForm=false
+
+
+def assembled(kernel: tvm.tirx.PrimFunc) -> None:
+    """Compiles a kernel, which is assembled on the way."""
+    with spirv_code():
+        tvm.compile(tvm.IRModule({"main": kernel}), parse_target("host-vulkan").to_tvm())
 
 
 def test_the_format(tmp_path: Path, made: list[Shader]) -> None:
@@ -97,14 +105,7 @@ def test_many_numbers_are_a_uniform_buffer(count: int, made: list[Shader]) -> No
         ]
     )
     kernel = tvm.script.from_source(source, {"T": T})
-    library = compiled(kernel, "vulkan")
-    device = tvm.device("vulkan", 0)
-    # Launches in one batch each have their own numbers.
-    results = [tvm.runtime.empty((count,), "int32", device) for _ in range(40)]
-    for start, result in enumerate(results):
-        library["main"](result, *(start * 100 + i for i in range(count)))
-    for start, result in enumerate(results):
-        np.testing.assert_array_equal(result.numpy(), start * 100 + np.arange(count))
+    assembled(kernel)
     (shader,) = made
     assert shader.interface.is_uniform == (count > 16)
     check_valid(shader)
@@ -130,7 +131,7 @@ def test_buffers_that_are_read_only_say_so(made: list[Shader]) -> None:
         view[block, item] = 2
         out[block * 32 + item] = near[item]
 
-    compiled(main, "vulkan")
+    assembled(main)
     (shader,) = made
     # Buffers are in the order in which the kernel that TVM makes of it uses them.
     assert len(shader.interface.arguments) == 4
@@ -204,5 +205,5 @@ def test_what_has_no_form() -> None:
 
 def _refusal(kernel: tvm.tirx.PrimFunc) -> str:
     with pytest.raises(BuildError) as error:
-        compiled(kernel, "vulkan")
+        assembled(kernel)
     return str(error.value)

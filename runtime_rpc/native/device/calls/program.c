@@ -259,26 +259,16 @@ static void evaluate_samples(odtc_session *s, const odtc_value *v, odtc_result *
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = found.data, .count = found.bytes};
 }
 
-/* Seconds of each of so many runs of an evaluation, float64, by the timers of a GPU. */
+/* Nanoseconds of each of so many runs of an evaluation, int64, by the timers of a GPU. */
 static void time_evaluation(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  enum { MOST = 65536 };
   odtc_trainer *t = trainer_of(s, v);
-  if (!t) return;
-  if (v[2].number < 1 || v[2].number > MOST) {
-    odtc_refuse(s, "an evaluation is timed 1 to %d times", MOST);
-    return;
-  }
-  size_t runs = (size_t)v[2].number;
-  int64_t *times = calloc(runs, sizeof *times);
-  double *seconds = calloc(runs, sizeof *seconds);
-  if (!times || !seconds) odtc_refuse(s, "odtc %d: there is no memory for %zu times", (int)ODTC_NO_MEMORY, runs);
-  if (times && seconds && is_well(s, t, odtc_time_evaluation(t, v[1].bytes, runs, times))) {
-    for (size_t n = 0; n < runs; ++n) seconds[n] = (double)times[n] / 1e9;
-    *result = (odtc_result){.type = VALUE_BYTES, .bytes = seconds, .count = runs * sizeof *seconds, .owned = seconds};
-  } else {
-    free(seconds);
-  }
-  free(times);
+  size_t runs = v[2].number < 1 || v[2].number > 65536 ? 0 : (size_t)v[2].number;
+  int64_t *times = t && runs ? calloc(runs, sizeof *times) : NULL;
+  if (t && !times) odtc_refuse(s, "there is no memory for times, or their number is not from 1 to 65536");
+  if (times && is_well(s, t, odtc_time_evaluation(t, v[1].bytes, runs, times)))
+    *result = (odtc_result){.type = VALUE_BYTES, .bytes = times, .count = runs * sizeof *times, .owned = times};
+  else
+    free(times);
 }
 
 static void start_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
