@@ -21,7 +21,7 @@ PYTHON := $(VENV)/bin/python
 # `make setup SYSTEM=lld=ld.lld` goes without these.
 SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static qemu-user=qemu-aarch64 \
 	util-linux=unshare llvm-19=llvm-mca-19 adb=adb busybox-static=busybox chromium=chromium \
-	g++=g++ g++-aarch64-linux-gnu=aarch64-linux-gnu-g++ openjdk-17-jdk-headless=javac \
+	g++=g++ openjdk-17-jdk-headless=javac \
 	clang-15=clang-15 cmake=cmake clinfo=clinfo zsh=zsh fish=fish \
 	ocl-icd-libopencl1=/usr/lib/x86_64-linux-gnu/libOpenCL.so.1 \
 	pocl-opencl-icd=/etc/OpenCL/vendors/pocl.icd \

@@ -8,7 +8,6 @@ from odtc.core.errors import BuildError
 
 _PACKAGES = {
     "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
-    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "apt-get": "apt",
     "busybox": "busybox-static",
     "dpkg-deb": "dpkg",

@@ -7,7 +7,9 @@ import pytest
 from odtc.autoschedule.tuning.database import read
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
+from odtc.runtime_rpc.sessions.local import gpu_here
 from tests.cli.training.digits import BATCH, make_digits
+from tests.runtime_rpc.own_server import NATIVE, serving
 
 
 @pytest.mark.slow
@@ -27,3 +29,22 @@ def test_a_session_ends_with_a_step_that_computes_the_same(
     (device,) = {record.device for record in trials}
     assert device.name
     assert device.driver
+
+
+@pytest.mark.slow
+def test_a_device_measures_them_by_odtc_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, file = make_digits(tmp_path).model, tmp_path / "records.jsonl"
+    of = ("--batch", "8", "--target", "host-vulkan", "--database", str(file))
+    with serving(tmp_path / "sessions", server=NATIVE) as url:
+        options = ("--trials", "8", "--rounds", "3", "--devices", url)
+        assert main(["tune", str(model), *of, *options]) == ExitCode.OK
+    assert "medians of 3 in turns" in capsys.readouterr().out
+    records = read(file).records
+    assert sum(not record.kept for record in records) >= 8
+    assert not any(record.reason for record in records)
+    found = gpu_here("vulkan")
+    assert {(each.device.name, each.device.driver) for each in records} == {
+        (found.name, found.driver)
+    }

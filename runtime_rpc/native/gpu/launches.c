@@ -122,6 +122,9 @@ odtc_code odtc_connect_host_code(const char *what, void *library, odtc_problem *
   } calls[] = {{"__TVMFFIEnvModLookupFromImports", (void *)look_up},
                {"__TVMFFIFunctionCall", (void *)call},
                {"__TVMFFIHandleInitOnce", (void *)init_once}};
+  /* Nobody would fill it in: what kernels need beside their arguments, they are given as one. */
+  if (dlsym(library, "__TVMBackendAllocWorkspace"))
+    return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernels of %.200s call TVMBackendAllocWorkspace", what);
   for (size_t n = 0; n < sizeof calls / sizeof *calls; ++n) {
     void **place = dlsym(library, calls[n].name);
     if (!place) continue;

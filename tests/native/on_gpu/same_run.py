@@ -13,7 +13,12 @@ from tests.native.parity import Batch, bits, evaluations, kept
 # Kinds of devices that the native runtime has.
 KINDS = ("opencl", "vulkan")
 # By which losses and outputs differ from the CPU's, which adds up in another order.
-CLOSE = {"rtol": 2e-3, "atol": 2e-4}
+_RTOL, _ATOL = 2e-3, 2e-4
+
+
+def assert_close(found: float | np.ndarray, wanted: float | np.ndarray, of: object = "") -> None:
+    """A loss or an output is the CPU's, but for rounding."""
+    np.testing.assert_allclose(found, wanted, rtol=_RTOL, atol=_ATOL, err_msg=str(of))
 
 
 def assert_same_run(
@@ -40,13 +45,11 @@ def assert_same_run(
         for number, (x, y) in enumerate(data):
             if before_step:
                 before_step(trainer, number)
-            np.testing.assert_allclose(
-                trainer.step(x, y, lr=lr), on_cpu.step(x, y, lr=lr), **CLOSE, err_msg=str(number)
-            )
+            assert_close(trainer.step(x, y, lr=lr), on_cpu.step(x, y, lr=lr), number)
         wanted = evaluations(on_cpu, data[-1][0])
         found = evaluations(trainer, data[-1][0])
         for key, value in wanted.items():
-            np.testing.assert_allclose(found[key], value, **CLOSE, err_msg=str(key))
+            assert_close(found[key], value, key)
         files = [folder / name for name in ("first.ckpt", "again.ckpt")]
         trainer.save_checkpoint(files[0])
         one_by_one = [bits(trainer.step(x, y, lr=lr)) for x, y in data]

@@ -20,7 +20,7 @@ from odtc.core.errors import DataError, NumericError
 from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.native.on_gpu import OnGpu
 from tests.fast import fast_if
-from tests.native.on_gpu.same_run import CLOSE, KINDS, assert_same_run
+from tests.native.on_gpu.same_run import KINDS, assert_close, assert_same_run
 from tests.native.parity import bits
 from tests.native.test_parity import ADAMW, SGD, UPDATES, images
 from tests.numeric.mlp import INPUTS, batches, mlp_artifact, overflowing
@@ -101,7 +101,7 @@ def test_any_number_of_samples_is_evaluated(kind: str, tmp_path: Path) -> None:
     with on_gpu.trainer() as trainer, on_cpu.trainer() as reference:
         for count in (1, 2, 3, 8, 19):
             wanted = reference.evaluate(x[:count])
-            np.testing.assert_allclose(trainer.evaluate(x[:count]), wanted, **CLOSE)
+            assert_close(trainer.evaluate(x[:count]), wanted, count)
 
 
 FAST_MODELS = (("opencl", "lenet"), ("vulkan", "lenet"))
