@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from odtc.core.artifact.manifest import Evaluation, Manifest
+from odtc.core.artifact.manifest import Evaluation, Features, Manifest
 from odtc.core.errors import DataError, UsageError
-from odtc.core.ir.place import join, take
+from odtc.core.ir.place import Place, join, take
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.engines.engine import Engine, Instead
 from odtc.runtime_rpc.feed.batches import Feed, check_bound, fitted, named_arrays, padded_batches
+from odtc.runtime_rpc.feed.features import FeatureFeed
 from odtc.runtime_rpc.feed.indices import check_indices
 
 
@@ -29,6 +30,8 @@ class Evaluations:
     def of(self, x: Feed, output: str | None, instead: Instead) -> np.ndarray:
         """An output for any number of samples; see `Trainer.evaluate` for arguments and errors."""
         evaluation = self._named(output)
+        if isinstance(x, FeatureFeed):
+            return self._over_features(evaluation, x, instead)
         place, feed = evaluation.place, self._fed_to(evaluation, x)
         if place is None:
             _check_whole(evaluation, feed, self._manifest.micro_batch)
@@ -39,6 +42,42 @@ class Evaluations:
             for batch, size, length in padded_batches(feed, [*of])
         ]
         return join(parts, place)
+
+    def features(self, of: Features, x: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What frozen layers make of a micro-batch; see `FrozenLayers.features`."""
+        over = self._engine.over_features
+        assert over
+        inputs = self._manifest.of_role(Role.INPUT)
+        feed = {item: x[item.spec.name] for item in inputs if item.spec.name in x}
+        for item, array in feed.items():
+            check_indices(array, item)
+        found = over.features(of, {k: fitted(array, k.spec) for k, array in feed.items()})
+        return {item.spec.name: array for item, array in found.items()}
+
+    def _over_features(
+        self, evaluation: Evaluation, x: FeatureFeed, instead: Instead
+    ) -> np.ndarray:
+        """An output of samples of which there are features, and of those of which there are not."""
+        over, of = self._engine.over_features, self._manifest.features_of(evaluation.function)
+        assert over
+        assert of
+        assert evaluation.place
+        inputs = [i for i in self._manifest.of_role(Role.INPUT) if i.spec.name in of.inputs]
+        items = [*of.arguments, *inputs]
+        arrays = {item: (x[item.spec.name], item.place or Place(0)) for item in items}
+        size = self._manifest.micro_batch
+        first, place = arrays[items[0]]
+        parts = [
+            over.evaluate(
+                of,
+                {k: take(a, at, slice(start, start + size)) for k, (a, at) in arrays.items()},
+                instead,
+            )
+            for start in range(0, place.count(first.shape), size)
+        ]
+        if x.rest:
+            parts.append(self.of(x.rest, evaluation.output.name, instead))
+        return join(parts, evaluation.place)
 
     def all(self, arrays: Mapping[str, np.ndarray], instead: Instead) -> dict[str, np.ndarray]:
         """Each output of one batch as it was compiled, whatever its shape."""

@@ -56,6 +56,7 @@ from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.state.device_state import DeviceState
+from odtc.runtime_rpc.state.frozen_layers import FrozenLayers
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
@@ -68,7 +69,7 @@ _OUTPUT = TEXT.with_hint(
 )
 
 
-class Trainer(Fitter, DeviceState):
+class Trainer(Fitter, FrozenLayers, DeviceState):
     """A training step at work on one device.
 
     The threads of a process may use it, one at a time: a call waits for that of another thread. A

@@ -146,6 +146,7 @@ ORDER = (
 PLAN = (
     # Of plans in which some calls run again, which have their order by then.
     Row("insert-checkpoints", brought),
+    Row("note-writes"),
     Row("tvm.CallTIRRewrite"),
     Row("return-loss", has_steps),
     Row("lift-workspaces", brought),

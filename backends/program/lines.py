@@ -37,10 +37,20 @@ class Operand:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a kernel."""
+    """A call of a kernel.
+
+    Attributes:
+        kernel: that is called.
+        operands: it is called with.
+        given: how many of them, the first ones, it reads; it writes the others, which are its
+            results and workspace.
+        changed: the numbers of those that it reads and writes.
+    """
 
     kernel: str
     operands: tuple[Operand, ...]
+    given: int = 0
+    changed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

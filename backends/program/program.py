@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from odtc.backends.program.lines import Call, Line, Operand, Region
-from odtc.core.artifact.manifest import Evaluation, Manifest
+from odtc.backends.program.lines import Line, Operand, Region
+from odtc.core.artifact.manifest import Evaluation, Features, Manifest
 from odtc.core.ir.place import Place
-from odtc.core.specs import WEIGHT_ROLES, Argument, Role, TensorSpec
+from odtc.core.specs import Argument, Role, TensorSpec
 
 _ALIGNMENT = 64
 # Name of the state that the loss is scaled by; see `odtc.frontend.optimizers`.
@@ -47,11 +47,11 @@ class Input:
 
 @dataclass(frozen=True)
 class Function:
-    """A plan of the step, or an evaluation.
+    """A plan of the step, an evaluation, or a part of one.
 
     Attributes:
         name: of the function.
-        output: name of what is evaluated; empty for a plan.
+        output: name of what is evaluated; empty for a plan, and for one over features.
         line: its calls; operands that are arguments have their numbers in the step, constants
             their offset among all constants.
         shape: of the result of a whole step.
@@ -87,7 +87,8 @@ class Program:
         samples: of a step.
         arguments: of the step.
         functions: plans, the fastest first, and evaluations, the usual one first; those of one
-            output follow each other, the most samples first.
+            output follow each other, the most samples first. Then what gives features, evaluations
+            over features, and last the step over features, if there are any.
         constants: bytes that operands lie in.
         facts: what else the artifact says of itself, by name.
     """
@@ -121,7 +122,8 @@ def program_of(
         threads: the most that its kernels have workspaces for.
         facts: what it says beside what the manifest does, by name.
     """
-    numbers = {item: number for number, item in enumerate(manifest.arguments)}
+    features = [item for each in manifest.features for item in each.arguments]
+    numbers = {item: number for number, item in enumerate((*manifest.arguments, *features))}
     named = {(item.role, item.spec.name): number for item, number in numbers.items()}
     constants = _Constants()
     everything = range(len(manifest.arguments))
@@ -138,14 +140,13 @@ def program_of(
         )
         for plan in manifest.plans
     )
-    weights = [numbers[item] for item in manifest.of_role(*WEIGHT_ROLES)]
 
     def evaluation(each: Evaluation, usual: Evaluation) -> Function:
-        inputs = [named[Role.INPUT, name] for name in _in_order(each, manifest)]
+        items = [numbers[item] for item in manifest.arguments_of(each)]
         return Function(
             each.function,
             each.output.name,
-            constants.taken(with_arguments(lines[each.function], [*inputs, *weights])),
+            constants.taken(with_arguments(lines[each.function], items)),
             *_whole(usual.output, usual.place, manifest.micro_batches),
             samples=each.place.count(each.output.shape) if each.place else manifest.micro_batch,
             axis=each.place.axis if each.place else 0,
@@ -156,6 +157,22 @@ def program_of(
         for usual in manifest.evaluations
         for each in (usual, *usual.smaller)
     )
+
+    def part(each: Features, name: str, output: str) -> Function:
+        evaluated = {one.function: manifest.arguments_of(one) for one in manifest.evaluations}
+        items = (*evaluated.get(each.of, manifest.arguments), *each.arguments)
+        line = with_arguments(lines[name], [numbers[item] for item in items])
+        taken = constants.taken(line)
+        return Function(name, output, taken, taken.result.shape, 0, manifest.micro_batch)
+
+    of_step = [
+        each for each in manifest.features if each.of in {p.function for p in manifest.plans}
+    ]
+    parts = (
+        *(part(each, each.first, each.first) for each in manifest.features),
+        *(part(each, each.over, each.over) for each in manifest.features if each not in of_step),
+        *(part(each, each.over, "") for each in of_step),
+    )
     states = {item.spec.name: numbers[item] for item in manifest.of_role(Role.STATE)}
     return Program(
         identity=identity,
@@ -165,21 +182,15 @@ def program_of(
         skips=manifest.skips,
         scale=states[_SCALE] if manifest.update["loss_scale"] else None,
         samples=manifest.batch,
-        arguments=tuple(_input(item, manifest, named) for item in manifest.arguments),
-        functions=plans + evaluations,
+        arguments=tuple(_input(item, manifest, named) for item in numbers),
+        functions=(*plans, *evaluations, *parts),
         constants=bytes(constants.content),
         facts={**_facts(manifest), **(facts or {})},
     )
 
 
-def _in_order(evaluation: Evaluation, manifest: Manifest) -> list[str]:
-    """The inputs that an evaluation takes, in the step's order, which is that of its arguments."""
-    names = [item.spec.name for item in manifest.of_role(Role.INPUT)]
-    return [name for name in names if name in evaluation.inputs]
-
-
 def _input(item: Argument, manifest: Manifest, named: Mapping[tuple[Role, str], int]) -> Input:
-    is_fed = item.role in (Role.INPUT, Role.LABEL)
+    is_fed = item.role in (Role.INPUT, Role.LABEL, Role.FEATURES)
     shape, groups = _whole(item.spec, item.place if is_fed else None, manifest.micro_batches)
     parameter = item.spec.name.partition("/")[2]
     bounds = (-item.rows, item.rows - 1) if item.rows else None
@@ -255,7 +266,7 @@ def _moved(operand: Operand, number: int, offset: int) -> Operand:
 
 def _mapped(line: Line, change: Callable[[Operand], Operand]) -> Line:
     """A line with each of its operands changed."""
-    calls = tuple(Call(each.kernel, tuple(map(change, each.operands))) for each in line.calls)
+    calls = tuple(replace(each, operands=tuple(map(change, each.operands))) for each in line.calls)
     return replace(line, calls=calls, result=change(line.result))
 
 

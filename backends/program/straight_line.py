@@ -5,6 +5,7 @@ made: there each call names its kernel, and each tensor says where it lies. A fu
 anything else than calling kernels, as one with branches would, is no straight line.
 """
 
+import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from odtc.backends.program.lines import Call, Line, Lines, Operand, Region
 from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
+from odtc.passes.schedule.note_writes import WRITES
 
 
 class NotStraightError(Exception):
@@ -79,6 +81,8 @@ class _Reading:
         self.constants: list[np.ndarray] = []
         self.arena_bytes = self.result_bytes = 0
         self._numbers: dict[GenericConst, int] = {}
+        # Where nothing is noted, a call may write all that it is given.
+        self._writes = json.loads(str((function.attrs or {}).get(WRITES, "[]")))
         self._values: dict[relax.Var, _Value] = {
             each: _tensor(Region.ARGUMENT, number, 0, each.ty)
             for number, each in enumerate(function.params)
@@ -120,7 +124,8 @@ class _Reading:
         tensors = tuple(each for each in operands if isinstance(each, Operand))
         if tensors != operands:
             raise self._refusal(f"{kernel} with something else than tensors")
-        self.calls.append(Call(kernel, tensors))
+        given, *changed = self._writes[len(self.calls)] if self._writes else [0]
+        self.calls.append(Call(kernel, tensors, given, tuple(changed)))
 
     def _constant(self, given: GenericConst) -> Operand:
         if given not in self._numbers:

@@ -13,7 +13,8 @@ from odtc.backends.program.lines import Operand
 from odtc.backends.program.program import Function, Input, Program
 from odtc.core.specs import Role
 
-VERSION = 2
+# Of a program without features, and of one with some.
+VERSION, WITH_FEATURES = 2, 3
 MAGIC = b"odtcprog"
 NONE = 0xFFFFFFFF
 
@@ -21,6 +22,7 @@ NONE = 0xFFFFFFFF
 ROLES = (
     *(Role.INPUT, Role.LABEL, Role.LEARNING_RATE, Role.STEP),
     *(Role.PARAMETER, Role.FROZEN, Role.STATISTIC, Role.STATE, Role.AVERAGE, Role.STORAGE),
+    Role.FEATURES,
 )
 # Codes of DLPack, by the kind of numpy's dtypes.
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -84,7 +86,7 @@ def _joined(program: Program, tables: Sequence[tuple[bytes, int]]) -> bytes:
         body += content
     head = _HEADER.pack(
         MAGIC,
-        VERSION,
+        WITH_FEATURES if any(e.role is Role.FEATURES for e in program.arguments) else VERSION,
         len(tables),
         start + len(body),
         bytes.fromhex(program.identity),

@@ -67,6 +67,7 @@ class Role(StrEnum):
     STATE = "state"
     AVERAGE = "average"
     STORAGE = "storage"
+    FEATURES = "features"
 
 
 # Name of the argument in which tensors wait that the arena has no room for.
@@ -121,7 +122,7 @@ class Argument:
     Attributes:
         role: what it is to the step. The role `step` is the number of steps taken before this one,
             from which bias corrections and random masks follow. What is in the `storage` is of one
-            call, and lies in a file.
+            call, and lies in a file. `features` are what a step is fed in place of inputs.
         spec: its name, shape and dtype. A state's name is `slot/parameter`, that of the moving
             average of a parameter `ema/parameter`.
         classes: what it may hold, where it holds class numbers.

@@ -44,6 +44,7 @@ from odtc.passes.rows.add_rows import AddRows
 from odtc.passes.rows.update_rows import UpdateRows
 from odtc.passes.saved.recompute_maps import RecomputeMaps
 from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
+from odtc.passes.schedule.note_writes import NoteWrites
 from odtc.passes.schedule.order_calls import OrderCalls
 from odtc.passes.schedule.write_over import WriteOver
 
@@ -61,7 +62,7 @@ PASSES = by_name(
     *(GroupUpdates, HalfInMemory, HideRemainders, KeepNan, NarrowIndices, NoteNeeds),
     *(SelectLayouts,),
     *(LiftDeviceWorkspaces, LiftWorkspaces, PlanMemory, TakeArena, TakeOffsets),
-    *(InsertCheckpoints, OrderCalls, WriteOver),
+    *(InsertCheckpoints, NoteWrites, OrderCalls, WriteOver),
 )
 
 # Where a name is looked for first comes first.

@@ -63,6 +63,11 @@ class Images(Source):
         """See `Source.is_slow`."""
         return True
 
+    @property
+    def is_fixed(self) -> bool:
+        """See `Source.is_fixed`."""
+        return True
+
     def take(self, numbers: np.ndarray) -> Batch:
         """See `Source.take`."""
         x = np.stack([self._decoded(self.files[number]) for number in numbers])

@@ -48,6 +48,11 @@ class Samples(Source):
         """Whether a label holds no entry for each sample: it is one of them all."""
         return any(self.places[name] is None for name in self.labels)
 
+    @property
+    def is_fixed(self) -> bool:
+        """See `Source.is_fixed`."""
+        return True
+
     def take(self, numbers: np.ndarray) -> Batch:
         """See `Source.take`; what is one for all samples comes as it is."""
         batch = self._taken(self.inputs, numbers), self._taken(self.labels, numbers)

@@ -47,6 +47,11 @@ class Source(ABC):
         return False
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether a sample is the same each time that it is asked for."""
+        return False
+
+    @property
     def is_slow(self) -> bool:
         """Whether samples take time to get, so that a thread of their own gets them ahead."""
         return False

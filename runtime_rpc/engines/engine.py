@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.memory.plans import Available
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.engines.over_features import OverFeatures
 
 # The arrays of a step, and its learning rate.
 Ready = tuple[Fed, float]
@@ -27,6 +30,11 @@ class Engine(Protocol):
     @property
     def plan(self) -> StepPlan:
         """By which the last step ran, or the next one will."""
+        ...
+
+    @property
+    def over_features(self) -> "OverFeatures | None":
+        """The step in two parts, where frozen layers come first and the engine can do it."""
         ...
 
     def use_threads(self, count: int | None, cores: str | None) -> None:

@@ -29,6 +29,7 @@ from odtc.runtime_rpc.engines.native_errors import (
     opening_errors,
     storage_folder,
 )
+from odtc.runtime_rpc.engines.over_features import OverFeatures
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.guards.failures import device_errors
 from odtc.runtime_rpc.memory.allocation import Placement, check_placement
@@ -81,13 +82,18 @@ class NativeEngine:
             item: self._native.tensors[item.role.value, item.spec.name]
             for item in manifest.arguments
         }
-        fed = manifest.of_role(Role.INPUT, Role.LABEL)
+        features = [item for each in manifest.features for item in each.arguments]
+        for item in features:
+            self._tensors[item] = self._native.tensors[item.role.value, item.spec.name]
+        fed = (*manifest.of_role(Role.INPUT, Role.LABEL), *features)
         self._write = {item: partial(self._tensors[item].__setitem__, ...) for item in fed}
         self._parts = {
             item: self._native.part(number, item.spec.shape, item.spec.dtype)
-            for number, item in enumerate(manifest.arguments)
-            if item.role is Role.INPUT
+            for number, item in enumerate((*manifest.arguments, *features))
+            if item.role in (Role.INPUT, Role.FEATURES)
         }
+        is_cut = bool(features) and session.kind == CPU
+        self._over = OverFeatures(self._native, self._parts, self._guarded) if is_cut else None
         self._numbers = {item: number for number, item in enumerate(manifest.arguments)}
         self._ahead = (
             None if session.kind == CPU else Ahead(self._native, self._feed, self._send_next)
@@ -100,6 +106,11 @@ class NativeEngine:
     def plan(self) -> StepPlan:
         """By which the last step ran, or the next one will."""
         return self._plans[self._native.arena_bytes]
+
+    @property
+    def over_features(self) -> OverFeatures | None:
+        """The step in two parts; None where it trains all of its layers."""
+        return self._over
 
     def use_threads(self, count: int | None, cores: str | None) -> None:
         """Starts the trainer's threads anew, each on a core of its own.
@@ -138,7 +149,7 @@ class NativeEngine:
                 self._native.steps = first
             if self._ahead is None:
                 self._feed(fed)
-                return [self._step(rate)]
+                return [self._step(rate, over_features=fed.has_features)]
             self._ahead.feed(fed, following)
             try:
                 return [self._step(rate)]
@@ -165,11 +176,11 @@ class NativeEngine:
             for item, array in fed.whole.items():
                 self._write[item](array)
 
-    def _step(self, rate: float) -> float:
+    def _step(self, rate: float, *, over_features: bool = False) -> float:
         if self._host.spans is None:
-            return self._native.step_at_any_loss(rate)
+            return self._native.step_at_any_loss(rate, over_features=over_features)
         begin = time.monotonic()
-        loss = self._native.step_at_any_loss(rate)
+        loss = self._native.step_at_any_loss(rate, over_features=over_features)
         # By which plan is known now: where there is no memory, the runtime takes a smaller one.
         self._host.note(self.plan.function, begin, self._manifest.micro_batches)
         return loss
@@ -211,6 +222,8 @@ class NativeEngine:
 
     def write(self, values: Mapping[Argument, np.ndarray]) -> None:
         """Gives tensors other elements."""
+        if self._over and any(item.role is Role.FROZEN for item in values):
+            self._over.writes += 1
         with self._guarded():
             for item, value in values.items():
                 self._tensors[item][...] = value

@@ -98,7 +98,7 @@ def check_same_step(
     others = [item for item in manifest.arguments if item.role not in (Role.INPUT, Role.LABEL)]
     wanted = {
         (item.role.value, item.spec.name): (item.spec.shape, item.spec.dtype)
-        for item in (*whole, *others)
+        for item in (*whole, *others, *manifest.fed_features)
     }
     if found != wanted or arena_bytes != manifest.plans[0].arena_bytes:
         raise ArtifactError(

@@ -97,6 +97,11 @@ class ServedEngine:
         with self._explained():
             return self._plans[self._state("arena")]
 
+    @property
+    def over_features(self) -> None:
+        """None: the whole step is computed at each step."""
+        return None
+
     def use_threads(self, count: int | None, cores: str | None) -> None:
         """Starts the trainer's threads anew, each on a core of its own; a GPU has none."""
         if self._session.kind != CPU:

@@ -54,6 +54,11 @@ class VirtualMachine:
         """By which the last step ran, or the next one will."""
         return self._stepping.calls.plan
 
+    @property
+    def over_features(self) -> None:
+        """None: the whole step is computed at each step."""
+        return None
+
     def use_threads(self, count: int | None, cores: str | None) -> None:
         """Sets the threads of the calling thread's pool."""
         if count is not None:

@@ -14,6 +14,7 @@ from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.feed.arrays import as_array, cast
 from odtc.runtime_rpc.feed.class_numbers import check_class_numbers
+from odtc.runtime_rpc.feed.features import FeatureFeed
 from odtc.runtime_rpc.feed.indices import check_indices
 from odtc.runtime_rpc.feed.shape_hints import shape_hint
 
@@ -124,6 +125,11 @@ class Fed:
     def __init__(self, whole: Mapping[Argument, np.ndarray], micro_batches: int) -> None:
         self.whole, self._micro_batches = whole, micro_batches
 
+    @property
+    def has_features(self) -> bool:
+        """Whether it is fed features in place of inputs."""
+        return any(item.role is Role.FEATURES for item in self.whole)
+
     @cached_property
     def parts(self) -> Sequence[Mapping[Argument, np.ndarray]]:
         """The arrays of each call."""
@@ -148,6 +154,8 @@ class FeedConverter:
         self._names = {role: [i.spec.name for i in items] for role, items in self._wanted.items()}
         self._of_a_call = {role: manifest.of_role(role) for role in self._wanted}
         self._bound = manifest.bound
+        kept = [item for each in manifest.features for item in each.arguments]
+        self._features = (*kept, *self._of_a_call[Role.INPUT])
 
     def fed(self, x: Feed, y: Feed | None) -> Fed:
         """Collects the arrays of a step.
@@ -155,9 +163,16 @@ class FeedConverter:
         Raises:
             DataError: a name, a shape, a dtype or a label does not fit.
         """
+        if isinstance(x, FeatureFeed):
+            return self._over_features(x, y)
         check_bound(x, self._bound)
         fed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
         return Fed(fed, self._micro_batches)
+
+    def _over_features(self, x: FeatureFeed, y: Feed | None) -> Fed:
+        """Collects the arrays of a step that goes on from features."""
+        fed = {item: x[item.spec.name] for item in self._features if item.spec.name in x}
+        return Fed(fed | self._fitted({} if y is None else y, Role.LABEL), self._micro_batches)
 
     def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
         """The arrays of a role for a whole step, by the argument of a call that each is for."""

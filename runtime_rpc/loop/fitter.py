@@ -53,6 +53,7 @@ class Fitter:
         steps_per_call=whole_from(1),
         ema=FLAG,
         augment=_NAMES,
+        feature_cache=ANYTHING,
         **_TEXT,
     )
     def fit(  # noqa: PLR0913 - one keyword for each choice of the user
@@ -75,6 +76,7 @@ class Fitter:
         tokenizer: str | None = None,
         end_token: str | None = None,
         pack: bool = False,
+        feature_cache: int | str = "1GiB",
     ) -> "History":
         """Trains over data, with a validation at the end of each epoch.
 
@@ -111,6 +113,10 @@ class Fitter:
             end_token: the token that ends a document, such as `</s>`; none is added without.
             pack: whether rows hold several documents; otherwise one each, filled up.
             ema: whether validations take the moving averages of the weights.
+            feature_cache: bytes that may be kept of what frozen layers make of samples, as a number
+                or text such as `64MiB`; 0 for none. Where the first layers are frozen, and samples
+                are the same in each epoch, these layers run once for each sample; losses are the
+                same, to the bit. A warning says what was done, or why not.
 
         Returns:
             What was measured, a row each epoch and each validation between.
@@ -141,6 +147,7 @@ class Fitter:
             ema,
             augment,
             text_of(tokenizer, end_token, pack=pack),
+            feature_cache,
         )
         return fit(cast("Trained", self), asked)
 

@@ -1,12 +1,12 @@
 """What a run needs of a trainer."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
-from odtc.core.artifact.manifest import Manifest, StepPlan
+from odtc.core.artifact.manifest import Features, Manifest, StepPlan
 from odtc.runtime_rpc.sessions.session import Session
 
 
@@ -27,6 +27,12 @@ class Trained(Protocol):
     def manifest(self) -> Manifest: ...  # noqa: D102
     @property
     def plan(self) -> StepPlan: ...  # noqa: D102
+    @property
+    def frozen_writes(self) -> int | None: ...  # noqa: D102
+
+    def features(  # noqa: D102
+        self, of: Features, x: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]: ...
 
     def train(  # noqa: D102
         self, batches: Iterable[Any], lr: Callable[[int], float], steps_per_call: int = 1

@@ -131,21 +131,26 @@ class NativeTrainer:
         self.check(code)
         return loss
 
-    def step_at_any_loss(self, lr: float) -> float:
+    def step_at_any_loss(self, lr: float, *, over_features: bool = False) -> float:
         """The same where a loss that is not finite, or marked, is for the caller to judge.
+
+        Args:
+            lr: the learning rate.
+            over_features: whether features were fed in place of inputs.
 
         Raises:
             NativeError: something is out of its bounds, or the step failed.
         """
-        code, loss = self._step(lr)
+        code, loss = self._step(lr, over_features=over_features)
         if code != Code.NOT_FINITE:
             self.check(code)
         # The runtime has taken the mark off.
         return marked(loss) if code and math.isfinite(loss) else loss
 
-    def _step(self, lr: float) -> tuple[int, float]:
-        loss = c.c_double()
-        return self.library.odtc_step(self.handle, lr, c.byref(loss)), loss.value
+    def _step(self, lr: float, *, over_features: bool = False) -> tuple[int, float]:
+        loss, library = c.c_double(), self.library
+        take = library.odtc_step_over_features if over_features else library.odtc_step
+        return take(self.handle, lr, c.byref(loss)), loss.value
 
     def evaluate(self, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output of what was fed, in inference mode.

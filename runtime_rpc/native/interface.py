@@ -17,7 +17,7 @@ DTYPES = {
 # By their numbers in `odtc.h`.
 ROLES = (
     *("input", "label", "learning-rate", "step", "parameter", "frozen", "statistic"),
-    *("state", "average", "storage"),
+    *("state", "average", "storage", "features"),
 )
 # Of a trainer; see `pool.h`.
 MOST_THREADS = 64
@@ -106,6 +106,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "odtc_message": (c.c_char_p, Handle),
     "odtc_tensor_at": (c.POINTER(Tensor), Handle, c.c_size_t),
     "odtc_step": (c.c_int, Handle, c.c_float, c.POINTER(c.c_double)),
+    "odtc_step_over_features": (c.c_int, Handle, c.c_float, c.POINTER(c.c_double)),
     "odtc_steps": (c.c_int64, Handle),
     "odtc_evaluate": (c.c_int, Handle, c.c_char_p, c.c_int, c.POINTER(Tensor)),
     "odtc_evaluate_samples": (

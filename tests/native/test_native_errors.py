@@ -88,9 +88,9 @@ FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
     "a short program": (cut("program.bin", 999), Code.DAMAGED, "the program has 999 bytes of"),
     "another file": (flipped("program.bin", 0), Code.DAMAGED, "the file is not a program of odtc"),
     "another version": (
-        flipped("program.bin", 8),
+        flipped("program.bin", 9),
         Code.UNSUPPORTED,
-        "the program has version 3; this runtime reads version 2",
+        "the program has version 258; this runtime reads versions 2 and 3",
     ),
     # Nothing in the identity is wrong in itself.
     "another program": (flipped("program.bin", 30), Code.MISFIT, "are not of one artifact"),

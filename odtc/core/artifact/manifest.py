@@ -6,14 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from odtc.core.adapters import Adapter
 from odtc.core.artifact.layout_plan import LayoutPlan, read_layout_plan
 from odtc.core.coded import Coded
 from odtc.core.errors import ArtifactError
 from odtc.core.ir.place import Place
-from odtc.core.specs import Argument, Block, Classes, Role, TensorSpec, batch_of, of_role
+from odtc.core.specs import (
+    WEIGHT_ROLES,
+    Argument,
+    Block,
+    Classes,
+    Role,
+    TensorSpec,
+    batch_of,
+    of_role,
+)
 
 SCHEMA = 12
+# Bytes of which tensors begin at a multiple.
+ALIGNMENT = 64
 
 
 def allocator_of(function: str) -> str:
@@ -58,7 +71,7 @@ class StepPlan:
 
 
 # Parts of a manifest that only some steps have.
-_OF_SOME = frozenset(("coded", "kernels", "normalized"))
+_OF_SOME = frozenset(("coded", "features", "kernels", "normalized"))
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,40 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Features:
+    """How a function runs in two parts, of which the first is the same for a sample at any step.
+
+    Attributes:
+        of: the function, a plan of the step or an evaluation.
+        arguments: the features, what a micro-batch has of each.
+        inputs: names of the inputs that the second part reads, too.
+    """
+
+    of: str
+    arguments: tuple[Argument, ...]
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> str:
+        """Name of the function of the program that gives the features, as one row of bytes."""
+        return f"{self.of}/features"
+
+    @property
+    def over(self) -> str:
+        """Name of the function of the program that goes on from them."""
+        return f"{self.of}/over_features"
+
+    def cut(self, row: np.ndarray) -> dict[Argument, np.ndarray]:
+        """The features of a micro-batch, as views of the row of bytes that the first part gives."""
+        found, start = {}, 0
+        for item in self.arguments:
+            spec = item.spec
+            found[item] = row[start : start + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+            start += -(-spec.nbytes // ALIGNMENT) * ALIGNMENT
+        return found
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything about a compiled training step but its bytes.
 
@@ -120,6 +167,7 @@ class Manifest:
         kernels: bytes of the kernels for each CPU, by LLVM's names of these, where the target has
             several; the first are those that TVM runs.
         coded: weights that are kept as codes.
+        features: functions that can go on from features: the step, and evaluations.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -147,6 +195,7 @@ class Manifest:
     normalized: Mapping[str, str] = field(default_factory=dict)
     kernels: Mapping[str, int] = field(default_factory=dict)
     coded: tuple[Coded, ...] = ()
+    features: tuple[Features, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -167,14 +216,29 @@ class Manifest:
     def fed(self, role: Role) -> tuple[Argument, ...]:
         """Inputs or labels of a whole step: micro-batches are parts of the samples in them."""
         items = self.of_role(role)
-        return items if self.micro_batches == 1 else tuple(map(self._whole, items))
+        return items if self.micro_batches == 1 else tuple(map(self.whole, items))
 
-    def _whole(self, item: Argument) -> Argument:
+    @property
+    def fed_features(self) -> tuple[Argument, ...]:
+        """The features of a whole step, of all functions that can go on from some."""
+        return tuple(self.whole(item) for each in self.features for item in each.arguments)
+
+    def features_of(self, function: str) -> Features | None:
+        """The features that a function can go on from."""
+        return next((each for each in self.features if each.of == function), None)
+
+    def whole(self, item: Argument) -> Argument:
+        """An argument of a micro-batch, as that of a whole step."""
         if item.place is None:
             return item
         samples = item.place.count(item.spec.shape) * self.micro_batches
         shape = item.place.shape_of(item.spec.shape, samples)
         return dataclasses.replace(item, spec=dataclasses.replace(item.spec, shape=shape))
+
+    def arguments_of(self, evaluation: Evaluation) -> tuple[Argument, ...]:
+        """The arguments of an evaluation, in order."""
+        fed = (item for item in self.of_role(Role.INPUT) if item.spec.name in evaluation.inputs)
+        return (*fed, *self.of_role(*WEIGHT_ROLES))
 
     @property
     def logits(self) -> TensorSpec:
@@ -259,6 +323,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["normalized"] = {str(k): str(v) for k, v in data.get("normalized", {}).items()}
         data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
         data["coded"] = tuple(_coded(item) for item in data.get("coded", ()))
+        data["features"] = tuple(_features(item) for item in data.get("features", ()))
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:
@@ -282,6 +347,11 @@ def _evaluation(data: Mapping[str, Any]) -> Evaluation:
         _place(data["place"], data["output"]["shape"]),
         tuple(_evaluation(item) for item in data["smaller"]),
     )
+
+
+def _features(data: Mapping[str, Any]) -> Features:
+    arguments = tuple(_argument(item) for item in data["arguments"])
+    return Features(str(data["of"]), arguments, tuple(map(str, data["inputs"])))
 
 
 def _argument(data: Mapping[str, Any]) -> Argument:

@@ -1,32 +1,27 @@
 """`seal`: a built step becomes the members of an artifact.
 
-weights, model, memory plans, manifest -> identity -> program -> library -> check -> hashes
+weights, model, plans, manifest, features -> identity -> program -> library -> check -> hashes
 """
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 from odtc.backends.built import Built
-from odtc.backends.cpus import told_features
 from odtc.backends.objects.elf import check_library
-from odtc.backends.objects.kernel_objects import set_suffix
 from odtc.backends.objects.library import export_library
 from odtc.backends.objects.static_kernels import check_kernels, write_kernels
-from odtc.backends.program.lines import Lines
-from odtc.backends.program.program import program_of
-from odtc.backends.program.write import program_bytes
 from odtc.backends.targets import CPU, Target
 from odtc.core.artifact import bundle as bundles
-from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import memory_plans_json
 from odtc.core.disk.tensor_file import write_tensors
 from odtc.core.onnx_model.weights import strip_weights
 from odtc.driver.fitting import BuiltPlans
 from odtc.driver.sealed.description import manifest_of
+from odtc.driver.sealed.features import cut_functions
+from odtc.driver.sealed.step_program import write_program
 from odtc.driver.training import Step
 from odtc.frontend.weights.in_file import put_into
 from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
-from odtc.runtime_rpc.state.same_run import step_identity
 
 
 def seal(made: BuiltPlans, name: str, digest: str, root: Path) -> bundles.Bundle:
@@ -46,8 +41,11 @@ def seal(made: BuiltPlans, name: str, digest: str, root: Path) -> bundles.Bundle
     plans = memory_plans_json(step.record for step in built.steps)
     (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
     manifest = manifest_of(name, digest, made)
+    parts = cut_functions(manifest, built.lines.of if target.kind == CPU else {})
+    manifest = replace(manifest, features=parts.features, notes=(*manifest.notes, *parts.notes))
+    lines = {**built.lines.of, **parts.lines}
     identity = bundles.identity_in(manifest, root)
-    program = _write_program(manifest, built.lines, identity, target, root)
+    program = write_program(manifest, lines, identity, target, root)
     identity = bundles.build_id_of(identity, program)
     library = root / bundles.LIBRARY
     _write_library(built, library, target, identity)
@@ -62,37 +60,6 @@ def _write_model(step: Step, root: Path) -> None:
     skeleton = strip_weights(source.model, parameters)
     put_into(skeleton, source.arrays)
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
-
-
-def _write_program(
-    manifest: Manifest, lines: Lines, identity: str, target: Target, root: Path
-) -> Path | None:
-    """The step as data; None where it does something else than calling kernels."""
-    if not lines.of:
-        return None
-    path = root / bundles.PROGRAM
-    facts = {
-        **_cores(target),
-        **({} if target.kind == CPU else {"gpu": target.kind}),
-        "weights_sha256": bundles.file_sha256(root / bundles.PARAMETERS),
-        # What a checkpoint says of the run that it is of.
-        "run": json.dumps(step_identity(manifest), sort_keys=True),
-    }
-    program = program_of(manifest, lines.of, identity, target.threads or 1, facts)
-    path.write_bytes(program_bytes(program))
-    return path
-
-
-def _cores(target: Target) -> dict[str, str]:
-    """What each set of kernels is for, and needs of a CPU, as the native runtime reads it."""
-    return {
-        f"{fact}{set_suffix(number)}": value
-        for number, cpu in enumerate(target.cpus)
-        for fact, value in (
-            ("core", str(cpu.mcpu)),
-            ("features", " ".join(told_features(cpu))),
-        )
-    }
 
 
 def _write_library(built: Built, library: Path, target: Target, identity: str) -> None:

@@ -45,8 +45,8 @@ class Validation:
     def __post_init__(self) -> None:
         for metric in self.metrics:
             self._check(metric)
-        if self._is_whole and len(self.source) < self.manifest.micro_batch:
-            name = self._evaluated[0].output.name
+        if self.is_whole and len(self.source) < self.manifest.micro_batch:
+            name = self.evaluated[0].output.name
             raise DataError(
                 f"the validation data holds {len(self.source)} samples; nothing shows where the "
                 f"samples lie in {name}, so it is evaluated for batches of "
@@ -58,7 +58,7 @@ class Validation:
     @property
     def note(self) -> str:
         """What of it is not as its user may think; empty where all is."""
-        left = len(self.source) % self.manifest.micro_batch if self._is_whole else 0
+        left = len(self.source) % self.manifest.micro_batch if self.is_whole else 0
         notes = []
         if left:
             notes.append(
@@ -100,11 +100,11 @@ class Validation:
         metrics = [MetricSum(m, self._compared.classes, self._places) for m in self.metrics]
         for x, y in self.source.parts(self._part):
             samples = self._samples_in(x, y)
-            if self._is_whole and samples < self._part:
+            if self.is_whole and samples < self._part:
                 break
             scores = {
                 each.output.name: trainer.evaluate(x, each.output.name, ema=self.ema)
-                for each in self._evaluated
+                for each in self.evaluated
             }
             for term, total in zip(self._terms, losses, strict=True):
                 labels = y[term.label.spec.name] if term.label else np.zeros(())
@@ -146,27 +146,28 @@ class Validation:
         return self._main.place, self._compared.place
 
     @cached_property
-    def _evaluated(self) -> tuple[Evaluation, ...]:
+    def evaluated(self) -> tuple[Evaluation, ...]:
         """The outputs that are needed."""
         needed = [term.evaluation for term in self._terms]
         needed += [self._main] if self.metrics else []
         return tuple({each.output.name: each for each in needed}.values())
 
     @property
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether only whole batches can be evaluated."""
-        return any(each.place is None for each in self._evaluated)
+        return any(each.place is None for each in self.evaluated)
 
     @property
     def _part(self) -> int:
         batch = self.manifest.micro_batch
-        if self._is_whole:
+        if self.is_whole:
             return batch
-        held = sum(each.output.nbytes for each in self._evaluated)
+        held = sum(each.output.nbytes for each in self.evaluated)
         return batch * max(1, min(_PART // batch, _PART_BYTES // max(held, 1)))
 
     def _samples_in(self, x: Arrays, y: Arrays) -> int:
-        arguments = (*self.manifest.arguments,)
+        # Features in place of inputs may be of fewer: see `KeptInOrder`.
+        arguments = (*self.manifest.labels, *self.manifest.arguments)
         held = {item.spec.name: item.place for item in arguments if item.place}
         arrays = {**x, **y}
         return next(

@@ -6,7 +6,8 @@
 static const odtc_function *find_evaluation(const odtc_trainer *t, const char *output) {
   const odtc_program *p = &t->program;
   for (size_t n = p->plans; n < p->function_count; ++n)
-    if (!output || !strcmp(p->text + p->functions[n].output, output)) return p->functions + n;
+    if (p->functions + n != p->over_features && (!output || !strcmp(p->text + p->functions[n].output, output)))
+      return p->functions + n;
   return NULL;
 }
 

@@ -71,7 +71,8 @@ typedef enum {
   ODTC_STATISTIC,     /* a running statistic, such as a mean of batch normalisation */
   ODTC_STATE,         /* of the optimizer, such as a momentum */
   ODTC_AVERAGE,       /* the moving average of a parameter */
-  ODTC_STORAGE        /* where tensors of a step wait that its arena has no room for */
+  ODTC_STORAGE,       /* where tensors of a step wait that its arena has no room for */
+  ODTC_FEATURES       /* what frozen layers make of inputs: see odtc_step_over_features() */
 } odtc_role;
 
 /* A tensor, dense and little endian. Its data are the trainer's own memory, from a multiple of 64
@@ -131,6 +132,12 @@ ODTC_API const odtc_tensor *odtc_find(const odtc_trainer *trainer, const char *n
    With ODTC_NOT_FINITE it is the one that the message has: where the loss was finite, and only the update was not,
    to a part in 16,000. */
 ODTC_API odtc_code odtc_step(odtc_trainer *trainer, float learning_rate, double *loss);
+
+/* Takes a step of which frozen layers' part is left out: what they make of the inputs lies in the arguments of the role
+   ODTC_FEATURES whose names begin with that of the step's plan. odtc_evaluate_part() of PLAN/features gives them, for a
+   micro-batch, as one row of bytes. The loss and the update have the bits of odtc_step(). A step that trains
+   all of its layers is refused, and one on a GPU. */
+ODTC_API odtc_code odtc_step_over_features(odtc_trainer *trainer, float learning_rate, double *loss);
 
 /* The number of steps that were taken, those of a checkpoint included. */
 ODTC_API int64_t odtc_steps(const odtc_trainer *trainer);

@@ -51,10 +51,10 @@ static odtc_code check_head(const uint8_t *file, size_t bytes, size_t tables,
   const size_t least = sizeof *head + tables * 2 * sizeof(uint64_t);
   if (bytes < sizeof *head || memcmp(head->magic, "odtcprog", sizeof head->magic))
     return odtc_fail(problem, ODTC_DAMAGED, "the file is not a program of odtc");
-  if (head->version != ODTC_PROGRAM_VERSION)
+  if (head->version != ODTC_PROGRAM_VERSION && head->version != ODTC_WITH_FEATURES)
     return odtc_fail(problem, ODTC_UNSUPPORTED,
-                     "the program has version %u; this runtime reads version %d", head->version,
-                     ODTC_PROGRAM_VERSION);
+                     "the program has version %u; this runtime reads versions %d and %d", head->version,
+                     ODTC_PROGRAM_VERSION, ODTC_WITH_FEATURES);
   if (bytes < least || head->tables != tables || head->bytes != bytes)
     return odtc_fail(problem, ODTC_DAMAGED, "the program has %zu bytes of %llu", bytes,
                      (unsigned long long)head->bytes);

@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "problem.h"
 
-enum { ODTC_PROGRAM_VERSION = 2, ODTC_IDENTITY_BYTES = 32, ODTC_MOST_RANK = 32 };
+enum { ODTC_PROGRAM_VERSION = 2, ODTC_WITH_FEATURES = 3, ODTC_IDENTITY_BYTES = 32, ODTC_MOST_RANK = 32 };
 #define ODTC_NONE UINT32_MAX
 
 enum { ODTC_SKIPS = 1 };
@@ -65,6 +65,7 @@ typedef struct {
   size_t argument_count, place_count, function_count, call_count, operand_count, kernel_count,
       fact_count, dim_count, text_bytes, constant_bytes;
   size_t plans;        /* functions that are plans; they come first */
+  const odtc_function *over_features; /* the step without what frozen layers make; NULL if there is none */
   size_t rate, step;   /* numbers of the arguments that are the learning rate and the call's number */
 } odtc_program;
 

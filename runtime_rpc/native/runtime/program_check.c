@@ -45,13 +45,13 @@ static int is_average_of(const odtc_program *p, const odtc_argument *a, uint32_t
 static odtc_code check_argument(const odtc_program *p, size_t number, odtc_problem *problem) {
   const odtc_argument *a = p->arguments + number;
   size_t bytes = bytes_of(p, a->code, a->bits, a->rank, a->dims);
-  FIT(a->role <= ODTC_STORAGE && is_text(p, a->name), "argument %zu has no role or name", number);
+  FIT(a->role <= ODTC_FEATURES && is_text(p, a->name), "argument %zu has no role or name", number);
   const char *name = p->text + a->name;
   FIT(bytes <= MOST_BYTES && bytes == a->bytes, "the bytes of %.100s are not those of its shape",
       name);
   FIT(!(a->flags & ~(uint32_t)(ODTC_BOUNDED | ODTC_IGNORES | ODTC_ACCUMULATOR)),
       "%.100s has unknown flags", name);
-  int is_fed = a->role == ODTC_INPUT || a->role == ODTC_LABEL;
+  int is_fed = a->role == ODTC_INPUT || a->role == ODTC_LABEL || a->role == ODTC_FEATURES;
   uint64_t runs = (uint64_t)a->groups * p->head->samples; /* both have 32 bits */
   FIT(!a->groups || (is_fed && bytes % runs == 0), "%.100s cannot be cut into parts", name);
   FIT(!(a->flags & ODTC_BOUNDED) || (is_fed && a->code <= 1 && a->least <= a->most),
@@ -157,7 +157,8 @@ static odtc_code check_function(const odtc_program *p, size_t number, odtc_probl
   FIT(is_within(p, of->result, of), "the result of %.100s is not within its memory", name);
   if (of->output == ODTC_NONE) {
     const odtc_place *loss = p->places + of->result;
-    FIT(number == p->plans, "the plan %.100s is after an evaluation", name);
+    int is_over = p->head->version == ODTC_WITH_FEATURES && number && number + 1 == p->function_count;
+    FIT(number == p->plans || is_over, "the plan %.100s is after an evaluation", name);
     FIT(loss->code == 2 && loss->bits == 32 &&
             bytes_of(p, loss->code, loss->bits, loss->rank, loss->dims) == 4,
         "the loss of %.100s is no float32", name);
@@ -181,7 +182,9 @@ odtc_code odtc_program_check(odtc_program *p, odtc_problem *problem) {
   p->plans = 0;
   for (size_t n = 0; n < p->function_count; ++n) {
     if (check_function(p, n, problem)) return problem->code;
-    if (p->functions[n].output == ODTC_NONE) ++p->plans;
+    if (p->functions[n].output != ODTC_NONE) continue;
+    if (n == p->plans) ++p->plans;
+    else p->over_features = p->functions + n;
   }
   FIT(p->plans, "the program has no plan of a step");
   return ODTC_OK;

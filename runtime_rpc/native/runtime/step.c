@@ -38,8 +38,8 @@ static float result_of(const odtc_trainer *t, const odtc_function *function) {
   return value;
 }
 
-/* Takes all parts of a step, and gives the sum of their losses. */
-static odtc_code take_parts(odtc_trainer *t, float rate, double *sum) {
+/* Takes all parts of a step by a function, and gives the sum of their losses. */
+static odtc_code take_parts(odtc_trainer *t, const odtc_function *by, float rate, double *sum) {
   const odtc_program *p = &t->program;
   uint32_t parts = p->head->micro_batches;
   memcpy(t->arguments[p->rate].data, &rate, sizeof rate);
@@ -47,18 +47,19 @@ static odtc_code take_parts(odtc_trainer *t, float rate, double *sum) {
     int32_t number = (int32_t)(t->steps * parts + part);
     memcpy(t->arguments[p->step].data, &number, sizeof number);
     odtc_take_part(t, part);
-    if (odtc_run(t, t->plan, 1)) {
+    if (odtc_run(t, by, 1)) {
       t->torn |= part > 0;
       return t->problem.code;
     }
-    *sum += (double)result_of(t, t->plan);
+    *sum += (double)result_of(t, by);
   }
   return ODTC_OK;
 }
 
-static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
+static odtc_code take_step(odtc_trainer *t, const odtc_function *by, float rate, double *loss) {
   double sum = 0;
-  if (odtc_is_on_gpu(t) ? odtc_take_on_gpu(t, rate, &sum) : take_parts(t, rate, &sum)) return t->problem.code;
+  if (odtc_is_on_gpu(t) ? odtc_take_on_gpu(t, rate, &sum) : take_parts(t, by, rate, &sum))
+    return t->problem.code;
   double mean = t->loss = sum / t->program.head->micro_batches;
   ++t->steps;
   odtc_code code = odtc_check_finite(t, &mean, rate);
@@ -66,7 +67,8 @@ static odtc_code take_step(odtc_trainer *t, float rate, double *loss) {
   return code;
 }
 
-odtc_code odtc_step(odtc_trainer *t, float rate, double *loss) {
+/* Whether a step may be taken at a learning rate. */
+static odtc_code check_step(odtc_trainer *t, float rate) {
   if (odtc_check_ready(t)) return t->problem.code;
   if (!(rate >= 0) || !isfinite(rate))
     return odtc_fail(&t->problem, ODTC_DATA, "the learning rate %g is not a number of 0 or more",
@@ -75,11 +77,29 @@ odtc_code odtc_step(odtc_trainer *t, float rate, double *loss) {
   if (t->steps >= INT32_MAX / (int64_t)t->program.head->micro_batches)
     return odtc_fail(&t->problem, ODTC_UNSUPPORTED, "%lld steps are the most of a run",
                      (long long)t->steps);
+  return ODTC_OK;
+}
+
+odtc_code odtc_step(odtc_trainer *t, float rate, double *loss) {
+  if (check_step(t, rate)) return t->problem.code;
   uint32_t samples = t->program.head->samples;
   if (odtc_check_fed(t, ODTC_INPUT, samples) || odtc_check_fed(t, ODTC_LABEL, samples) ||
       need_arena_of_plan(t))
     return t->problem.code;
-  return take_step(t, rate, loss);
+  return take_step(t, t->plan, rate, loss);
+}
+
+odtc_code odtc_step_over_features(odtc_trainer *t, float rate, double *loss) {
+  if (check_step(t, rate)) return t->problem.code;
+  const odtc_function *by = t->program.over_features;
+  if (!by || odtc_is_on_gpu(t))
+    return odtc_fail(&t->problem, ODTC_USAGE, "the step cannot go on from features");
+  /* Inputs may be read, too; what is fed for others is that of an earlier step. */
+  uint32_t samples = t->program.head->samples;
+  if (odtc_check_fed(t, ODTC_INPUT, samples) || odtc_check_fed(t, ODTC_LABEL, samples) ||
+      odtc_need_arena(t, by))
+    return t->problem.code;
+  return take_step(t, by, rate, loss);
 }
 
 void odtc_cancel(odtc_trainer *t, int now) {

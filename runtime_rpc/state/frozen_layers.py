@@ -1,0 +1,46 @@
+"""What a trainer has of frozen layers alone, for who computes them once for each sample."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Features
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import ANYTHING
+from odtc.runtime_rpc.engines.engine import Engine
+from odtc.runtime_rpc.evaluations import Evaluations
+from odtc.runtime_rpc.guards.turns import alone
+
+
+class FrozenLayers:
+    """The methods of a trainer that compute the frozen layers of a step alone."""
+
+    _engine: Engine
+    _evaluations: Evaluations
+
+    @property
+    def frozen_writes(self) -> int | None:
+        """How often frozen weights were given other values; None where the step is not cut in two.
+
+        What was made of the weights before is no part of the step any more.
+        """
+        over = self._engine.over_features
+        return over and over.writes
+
+    @takes("trainer.features", of=ANYTHING, x=ANYTHING)
+    @alone
+    def features(self, of: Features, x: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What frozen layers make of a micro-batch, which `fit` computes once for each sample.
+
+        Args:
+            of: one of `manifest.features`.
+            x: the inputs by name, each of a micro-batch.
+
+        Returns:
+            The features by name, float32 or as the layers have them, in the shapes of `of`.
+
+        Raises:
+            DataError: a shape or dtype does not fit.
+            DeviceError: the device failed.
+        """
+        return self._evaluations.features(of, x)
