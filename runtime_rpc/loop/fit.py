@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from odtc.core.errors import UsageError
-from odtc.core.options.byte_sizes import parse_bytes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
@@ -19,7 +18,7 @@ from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback, OnEpoch
 from odtc.runtime_rpc.loop.course import Course
-from odtc.runtime_rpc.loop.features.keeping import keep_features
+from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
 from odtc.runtime_rpc.loop.going import go
 from odtc.runtime_rpc.loop.history import History
@@ -85,22 +84,13 @@ def fit(trainer: Trained, asked: Asked) -> History:
     _warn_left(feed, course)
     callbacks = [_callback(each) for each in asked.callbacks]
     run = Run(trainer, course, trainer.steps if asked.resume is None else 0)
-    if said := keep_features(run, cache_bytes(asked.feature_cache)):
+    if said := keep_features(run, cache_bytes(asked.feature_cache, "feature_cache")):
         warn_caller(f"fit: {said}")
     history = go(run, callbacks)
     for each in callbacks:
         if isinstance(each, BestCheckpoint):
             each.restored(run)
     return history
-
-
-def cache_bytes(given: int | str) -> int:
-    """Bytes of features that a run may keep, as they are given; 0 for none.
-
-    Raises:
-        UsageError: it is no number of bytes.
-    """
-    return 0 if given in (0, "0") else parse_bytes(given, "feature_cache")
 
 
 def text_of(tokenizer: str | None, end_token: str | None, *, pack: bool) -> Text:

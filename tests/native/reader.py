@@ -17,7 +17,9 @@ TABLES = {
     "text": "c",
     "constants": "c",
 }
-ROLES = "input label learning-rate step parameter frozen statistic state average storage".split()
+ROLES = (
+    "input label learning-rate step parameter frozen statistic state average storage features"
+).split()
 DTYPES = {
     **{(0, bits): f"int{bits}" for bits in (8, 16, 32, 64)},
     **{(1, bits): f"uint{bits}" for bits in (8, 16, 32, 64)},
@@ -41,7 +43,8 @@ class Read:
 
 def read(data: bytes) -> Read:
     header = struct.unpack_from("<" + HEADER, data)
-    assert header[:4] == (b"odtcprog", 2, len(TABLES), len(data))
+    assert (header[0], *header[2:4]) == (b"odtcprog", len(TABLES), len(data))
+    assert header[1] in (2, 3)
     rows, at, end = {}, 80, 80 + 16 * len(TABLES)
     for name, form in TABLES.items():
         place, count = struct.unpack_from("<QQ", data, at)

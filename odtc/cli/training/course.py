@@ -31,6 +31,7 @@ class Course:
         warmup: updates of a linear warm-up.
         seed: of the samples' order.
         augment: names of what is done to images.
+        feature_cache: bytes of features that may be kept, as text.
     """
 
     data: Path
@@ -42,6 +43,7 @@ class Course:
     warmup: int
     seed: int
     augment: list[str] | None
+    feature_cache: str
 
     def stream(self, source: "Source", manifest: "Manifest") -> "Stream":
         """The batches of the run, with the augmentations.
@@ -131,4 +133,11 @@ def add_course_options(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help="flip, crop{pixels=4}, jitter{share=0.2} or mixup{alpha=0.2} of images, drawn for "
         "each step from the seed",
+    )
+    add(
+        "--feature-cache",
+        default="1GiB",
+        metavar="BYTES",
+        help="what may be kept of what frozen layers make of samples, which is computed once where "
+        "it is the same in each epoch; 0 for none (default: 1GiB)",
     )

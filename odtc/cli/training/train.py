@@ -194,9 +194,11 @@ def run(args: argparse.Namespace) -> int:
     from odtc.cli.training.loop import Done, take_steps
     from odtc.cli.training.summary import Finished, print_summary, say_ended
     from odtc.runtime_rpc.loop.course import Course as RunCourse
+    from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
     from odtc.runtime_rpc.loop.run import Run
 
     course, keep, watching = asked.course, asked.keep, asked.watching
+    kept_bytes = cache_bytes(course.feature_cache, "--feature-cache")
     artifact = load(asked.artifact)
     manifest = artifact.manifest
     asked.check_manifest(manifest)
@@ -228,6 +230,8 @@ def run(args: argparse.Namespace) -> int:
             rehearse_export(trainer, asked.export)
         callbacks = [*watching.callbacks(), *([best] if best else []), *keep.callbacks()]
         going = Run(trainer, planned, start=0)
+        if said := keep_features(going, kept_bytes):
+            say(f"note: {said}")
         ended = take_steps(going, callbacks, done)
         _say_skipped(trainer)
         if ended.number:

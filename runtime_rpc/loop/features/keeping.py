@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from odtc.core.artifact.manifest import Features, Manifest
 from odtc.core.ir.place import Place
+from odtc.core.options.byte_sizes import parse_bytes
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.augment import Augmented
 from odtc.runtime_rpc.data.source import Source, Stream
@@ -18,12 +19,23 @@ from odtc.runtime_rpc.loop.features.making import Maker
 from odtc.runtime_rpc.loop.measured.validation import Validation
 from odtc.runtime_rpc.loop.run import Run
 
-# What a run keeps at most, unless it is told otherwise.
-USUAL_LIMIT = "1GiB"
 _MOVING = (
     "; batch normalisations take the statistics of each batch, so that what follows the first of "
     "them is computed at each step: compile with --freeze-batch-norm to keep it"
 )
+
+
+def cache_bytes(given: int | str, what: str) -> int:
+    """Bytes of features that a run may keep; 0 for none.
+
+    Args:
+        given: as of `parse_bytes`, or 0.
+        what: it is called in messages.
+
+    Raises:
+        UsageError: it is no number of bytes.
+    """
+    return 0 if given in (0, "0") else parse_bytes(given, what)
 
 
 def step_features(manifest: Manifest) -> Features | None:
