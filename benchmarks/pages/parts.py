@@ -68,6 +68,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "language_models/learning": other.learning,
     "howto/app_size": other.app_size,
     "howto/check_cost": other.check_cost,
+    "howto/features": other.features,
     "howto/training_data": other.training_data,
     "metrics/sampling": other.sampling,
     "reliability/kills": other.words,

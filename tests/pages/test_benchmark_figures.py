@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks import app_size, check_cost, demo, output, sampling_cost, training_data
+from benchmarks import (
+    app_size,
+    check_cost,
+    demo,
+    features,
+    output,
+    sampling_cost,
+    training_data,
+)
 from benchmarks.budget import clearing, switching
 from benchmarks.budget.report import figures_of as budget_figures
 from benchmarks.budget.report import peer_figures
@@ -198,6 +206,10 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
             ]
         },
         "| net | 1,000 | 2.0 | 1.5 | 3 |",
+    ),
+    "howto/features": (
+        {"rows": [features.Saving("net", 1280, [40.0], [0.5], [20.0]).figures()]},
+        "| net | 1,280 | 40 (40 to 40) | 0.50 (0.50 to 0.50) | 20 (20 to 20) |",
     ),
     "howto/training_data": (
         {"rows": [training_data.DataCost("memory", "MB", 300, [40.0]).figures()]},

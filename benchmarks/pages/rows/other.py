@@ -148,6 +148,20 @@ def training_data(result: Result) -> list[str]:
     )
 
 
+def features(result: Result) -> list[str]:
+    """What it saves to keep what frozen layers make of samples."""
+    heads = ["network", "bytes a sample", "step, ms", "over features, ms", "run, times faster"]
+    rows = (
+        (
+            row["network"],
+            number(row["bytes_per_sample"], 0),
+            *(_of_unit(row[key], "") for key in ("whole_ms", "over_ms", "ratios")),
+        )
+        for row in result.rows
+    )
+    return table(heads, rows)
+
+
 def _of_unit(values: Sequence[float], unit: str) -> str:
     found = spread_of(values)
     median, low, high = (
