@@ -45,13 +45,19 @@ class Evaluations:
 
     def features(self, of: Features, x: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What frozen layers make of a micro-batch; see `FrozenLayers.features`."""
+        inputs = {item.spec.name: item for item in self._manifest.of_role(Role.INPUT)}
+        arrays = named_arrays(x, [*inputs], ignored=self._manifest.bound)
+        for name, item in inputs.items():
+            check_indices(arrays[name], item)
+        feed = {item: fitted(arrays[name], item.spec) for name, item in inputs.items()}
         over = self._engine.over_features
-        assert over
-        inputs = self._manifest.of_role(Role.INPUT)
-        feed = {item: x[item.spec.name] for item in inputs if item.spec.name in x}
-        for item, array in feed.items():
-            check_indices(array, item)
-        found = over.features(of, {k: fitted(array, k.spec) for k, array in feed.items()})
+        if over is None or of not in self._manifest.features:
+            raise UsageError(
+                "this step does not compute its frozen layers alone",
+                where="trainer.features",
+                hint="manifest.features has what can be, on this machine's CPU",
+            )
+        found = over.features(of, feed)
         return {item.spec.name: array for item, array in found.items()}
 
     def _over_features(

@@ -6,10 +6,12 @@ import numpy as np
 
 from odtc.core.artifact.manifest import Features
 from odtc.core.options.arguments import takes
-from odtc.core.options.kinds import ANYTHING
+from odtc.core.options.kinds import ANYTHING, instance
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.evaluations import Evaluations
-from odtc.runtime_rpc.guards.turns import alone
+from odtc.runtime_rpc.guards.turns import Turns, alone
+
+_OF = instance(Features, "one of manifest.features", "take one of trainer.manifest.features")
 
 
 class FrozenLayers:
@@ -17,6 +19,7 @@ class FrozenLayers:
 
     _engine: Engine
     _evaluations: Evaluations
+    _turns: Turns
 
     @property
     def frozen_writes(self) -> int | None:
@@ -24,10 +27,11 @@ class FrozenLayers:
 
         What was made of the weights before is no part of the step any more.
         """
+        self._turns.check()
         over = self._engine.over_features
         return over and over.writes
 
-    @takes("trainer.features", of=ANYTHING, x=ANYTHING)
+    @takes("trainer.features", of=_OF, x=ANYTHING)
     @alone
     def features(self, of: Features, x: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What frozen layers make of a micro-batch, which `fit` computes once for each sample.
@@ -40,7 +44,8 @@ class FrozenLayers:
             The features by name, float32 or as the layers have them, in the shapes of `of`.
 
         Raises:
-            DataError: a shape or dtype does not fit.
+            DataError: an input is missing, or a shape or dtype does not fit.
+            UsageError: the step is not cut in two here, as of a device.
             DeviceError: the device failed.
         """
         return self._evaluations.features(of, x)

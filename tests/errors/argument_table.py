@@ -245,6 +245,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "steps_per_call": NOT_COUNT,
         **EMA,
         "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
+        "feature_cache": (*(value for value in NOT_BYTES if value != 0), None),
         **TEXT_OPTIONS,
     },
     "Trainer.find_learning_rate": {
@@ -256,6 +257,10 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "steps_per_call": NOT_COUNT,
         "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
         **TEXT_OPTIONS,
+    },
+    "Trainer.features": {
+        "of": (None, 5, "train_step", {"of": "train_step"}),
+        "x": (None, 5, "x", {"z": np.ones((2, 4))}),
     },
     "Trainer.profile": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),

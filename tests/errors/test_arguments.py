@@ -15,6 +15,7 @@ import torch
 
 import odtc
 from odtc import onnx_backend
+from odtc.core.artifact.manifest import Features
 from odtc.core.errors import OdtcError, UsageError
 from odtc.core.options.kinds import shown
 from tests.errors.argument_table import EXEMPT, TABLE, cases
@@ -108,6 +109,9 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     ),
     "Trainer.find_learning_rate": lambda s, k: s.trainer.find_learning_rate(
         **{"data": (X, Y), "points": 2} | k
+    ),
+    "Trainer.features": lambda s, k: s.trainer.features(
+        **{"of": Features("train_step", ()), "x": {"x": X}} | k
     ),
     "Checkpoint": lambda s, k: odtc.Checkpoint(**{"path": s.folder / "c"} | k),
     "BestCheckpoint": lambda s, k: odtc.BestCheckpoint(**{"path": s.folder / "c"} | k),

@@ -35,7 +35,8 @@ def cache_bytes(given: int | str, what: str) -> int:
     Raises:
         UsageError: it is no number of bytes.
     """
-    return 0 if given in (0, "0") else parse_bytes(given, what)
+    is_none = isinstance(given, int | str) and given in (0, "0")
+    return 0 if is_none else parse_bytes(given, what)
 
 
 def step_features(manifest: Manifest) -> Features | None:

@@ -1,6 +1,7 @@
 """What frozen layers make is computed once for each sample: to the same bits, or not at all."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 
 import odtc
 from odtc.core.artifact.bundle import PROGRAM
-from odtc.core.errors import UsageError
+from odtc.core.errors import DataError, UsageError
 from odtc.runtime_rpc.loop.features import storage
 from tests.native.reader import read
 from tests.runtime_rpc.loop.models import saved
@@ -22,7 +23,7 @@ ONCE, ANEW = "was computed once", "is computed at each step"
 SIZE = (3, 12, 12)
 
 
-def backbone(*more: nn.Module) -> nn.Module:
+def backbone(*more: nn.Module) -> nn.Sequential:
     """Convolutions and a normalisation, in front of a head."""
     torch.manual_seed(0)
     before = [nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 12, 3, 2, 1)]
@@ -33,7 +34,7 @@ def backbone(*more: nn.Module) -> nn.Module:
 def compiled(folder: Path, *more: nn.Module, **options) -> odtc.Artifact:
     """A step that trains the last layer alone."""
     net = backbone(*more)
-    for each in net[: len(net) - 1]:
+    for each in [*net][:-1]:
         each.requires_grad_(False)
     path = folder / "net.onnx"
     odtc.from_torch(net.eval(), (torch.zeros(BATCH, *SIZE),), path)
@@ -207,13 +208,32 @@ def test_nothing_is_said_where_nothing_is_frozen(tmp_path: Path):
 
 
 def test_frozen_weights_that_change_meanwhile_are_an_error(artifact: odtc.Artifact):
+    trainer = artifact.trainer(threads=1)
+
     class Rewrite(odtc.Callback):
         def on_epoch_end(self, run, row) -> None:
-            run.trainer.set_parameters({"0.weight": run.trainer.parameters()["0.weight"] * 2})
+            trainer.set_parameters({"0.weight": trainer.parameters()["0.weight"] * 2})
 
     with pytest.raises(UsageError, match="frozen weights were given other values") as caught:
-        fitted(artifact.trainer(threads=1), callbacks=[Rewrite()])
+        fitted(trainer, callbacks=[Rewrite()])
     assert "feature_cache=0" in str(caught.value.hint)
+
+
+def test_features_by_hand(artifact: odtc.Artifact):
+    """They are of any inputs; a step that cannot give them says so."""
+    of_step, x = artifact.manifest.features[0], data()[0][:BATCH]
+    trainer = artifact.trainer(threads=1)
+    (made,) = trainer.features(of_step, {"input": x}).values()
+    assert (made.shape, made.dtype) == ((BATCH, 12), np.float32)
+    with pytest.raises(DataError, match=r"has shape \[2, 3, 12, 12\]"):
+        trainer.features(of_step, {"input": x[:2]})
+    with pytest.raises(UsageError, match="does not compute its frozen layers alone"):
+        trainer.features(replace(of_step, of="train"), {"input": x})
+    trainer.close()
+    with pytest.raises(UsageError, match="closed"):
+        trainer.features(of_step, {"input": x})
+    with pytest.raises(UsageError, match="closed"):
+        assert trainer.frozen_writes
 
 
 def test_a_cache_in_a_file(
