@@ -1,10 +1,11 @@
 """odtc's server on this machine, in processes of its own."""
 
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -32,7 +33,11 @@ _SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recov
 
 @contextmanager
 def serving(
-    folder: Path, idle: float = 30.0, log: Path | None = None, server: str = PYTHON
+    folder: Path,
+    idle: float = 30.0,
+    log: Path | None = None,
+    server: str = PYTHON,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
     """A server behind a tracker, and its URL.
 
@@ -41,12 +46,15 @@ def serving(
         idle: seconds between signs of life, after which sessions end.
         log: what it says goes there.
         server: one of `SERVERS`.
+        environment: what the server has beside this process's.
     """
     with ExitStack() as stack:
         said = stack.enter_context(log.open("w")) if log else None
         port = stack.enter_context(tracking(said))
         command = COMMANDS[server](stack, words_of(port, folder, idle))
-        stack.enter_context(_process(*command, "--until-closed", said=said))
+        stack.enter_context(
+            _process(*command, "--until-closed", said=said, environment=environment)
+        )
         wait_for_server(port)
         yield url_of(port)
 
@@ -86,13 +94,19 @@ def url_of(port: int) -> str:
 
 
 @contextmanager
-def _process(*command: str, said: IO[str] | None, files: Sequence[int] = ()) -> Iterator[None]:
+def _process(
+    *command: str,
+    said: IO[str] | None,
+    files: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[None]:
     """A process that runs until its standard input is closed, with the block."""
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stderr=said,
         pass_fds=files,
+        env=os.environ | (environment or {}),
     ) as process:
         assert process.stdin
         with process.stdin:

@@ -1,6 +1,7 @@
 """Steps on a GPU by odtc-device: the bits of this process's."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 import odtc
 from odtc.core.errors import DeviceError
+from odtc.core.process.cxx import cc_command
+from odtc.core.specs import Role
 from odtc.runtime_rpc.engines.served import ServedEngine
 from tests.native.on_gpu.same_run import KINDS
 from tests.needs import needs
@@ -37,6 +40,62 @@ def test_the_same_bits(kind: str, tmp_path: Path) -> None:
                 there.load_checkpoint(tmp_path / "here")
                 assert there.step(*batches(1)[0], lr=0.05) == here.step(*batches(1)[0], lr=0.05)
         assert any((tmp_path / "sessions" / "gpu-programs").iterdir())
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_of_one_call_have_the_bits_of_steps_alone(
+    kind: str, micro_batches: int, tmp_path: Path
+) -> None:
+    artifact = mlp_artifact(tmp_path, UPDATE, target=f"host-{kind}", micro_batches=micro_batches)
+    data = batches(7)
+    with (
+        serving(tmp_path / "sessions", server=NATIVE) as url,
+        artifact.trainer() as here,
+        artifact.trainer(url) as there,
+    ):
+        alone = [here.step(x, y, lr=0.05) for x, y in data]
+        assert [*there.train(data, lr=0.05, steps_per_call=3)] == alone
+        assert everything(there, tmp_path / "there") == everything(here, tmp_path / "here")
+
+
+@pytest.mark.parametrize(("kind", "micro_batches"), [("opencl", 2), ("vulkan", 1)])
+def test_a_step_that_was_sent_and_is_refused(kind: str, micro_batches: int, tmp_path: Path) -> None:
+    """The next one does not take it for its own."""
+    artifact = mlp_artifact(tmp_path, UPDATE, target=f"host-{kind}", micro_batches=micro_batches)
+    data = batches(4)
+    with (
+        serving(tmp_path / "sessions", server=NATIVE) as url,
+        artifact.trainer() as here,
+        artifact.trainer(url) as there,
+    ):
+        wrong = [there._converter.fed(x, y.copy()) for x, y in data[:2]]
+        (label,) = artifact.manifest.of_role(Role.LABEL)
+        wrong[1].whole[label][...] = 77
+        engine = there._engine
+        assert isinstance(engine, ServedEngine)
+        with pytest.raises(DeviceError, match="label is 77, outside"):
+            engine.take([(fed, 0.05) for fed in wrong], 0, lambda: None)
+        there.steps = 1
+        alone = [here.step(x, y, lr=0.05) for x, y in data]
+        assert [there.step(x, y, lr=0.05) for x, y in data[1:]] == alone[1:]
+
+
+def test_the_next_batch_is_sent_while_a_step_runs(tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, UPDATE, target="host-opencl")
+    source, shim = Path(__file__).with_name("order.c"), tmp_path / "order.so"
+    command = [*cc_command(), "-O1", "-Wall", "-Werror", "-fPIC", "-shared", str(source)]
+    subprocess.run([*command, "-o", str(shim), "-ldl"], check=True)
+    noting = {"LD_PRELOAD": str(shim), "ORDER": str(tmp_path / "order")}
+    with (
+        serving(tmp_path / "sessions", server=NATIVE, environment=noting) as url,
+        artifact.trainer(url) as trainer,
+    ):
+        assert len([*trainer.train(batches(6), lr=0.05, steps_per_call=3)]) == 6
+    # Of each call: inputs and labels of its first step, then of each while the one before it runs.
+    # The first call allocates a second set of them; closing waits at the end.
+    first, second = "wwf" + "ee" + "wwefwwefe", "wwfwwefwwefe"
+    assert (tmp_path / "order").read_text().endswith(first + second + "e")
 
 
 def linked(programs: Path) -> None:

@@ -11,14 +11,15 @@
 #include "log.h"
 #include "odtc_gpu.h"
 #include "text.h"
+#include "steps.h"
 #include "trainer.h"
 
-static odtc_trainer *trainer_of(odtc_session *s, const odtc_value *v) {
+odtc_trainer *odtc_trainer_of(odtc_session *s, const odtc_value *v) {
   odtc_object *object = odtc_object_of(s, v->number, ODTC_TRAINER);
   return object ? object->at : NULL;
 }
 
-static int is_well(odtc_session *s, const odtc_trainer *t, odtc_code code) {
+int odtc_is_well(odtc_session *s, const odtc_trainer *t, odtc_code code) {
   if (code) odtc_refuse(s, "odtc %d: %s", (int)code, odtc_message(t));
   return !code;
 }
@@ -71,7 +72,7 @@ static void open_program(odtc_session *s, const odtc_value *v, odtc_result *resu
     odtc_say("what the GPU's driver compiles is not kept: gpu-programs, beside the folders of sessions, is no folder "
              "that this user alone may write to; remove it, or give another --folder");
   if (!t) odtc_refuse(s, "odtc %d: there is no memory for a trainer", (int)ODTC_NO_MEMORY);
-  if (t && is_well(s, t, code))
+  if (t && odtc_is_well(s, t, code))
     *result = (odtc_result){.type = VALUE_NUMBER, .number = odtc_keep(s, ODTC_TRAINER, t, 0)};
   if (s->failure[0]) odtc_close(t);
 }
@@ -84,7 +85,7 @@ static void close_program(odtc_session *s, const odtc_value *v, odtc_result *res
 
 /* JSON: role, name, code and bits of an element, and shape of each tensor. */
 static void tensors(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   odtc_text text = {0};
   const odtc_tensor *tensor;
   if (!t) return;
@@ -101,7 +102,7 @@ static void tensors(odtc_session *s, const odtc_value *v, odtc_result *result) {
 }
 
 static void state(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   odtc_text text = {0};
   if (!t) return;
   odtc_text_put(&text, "{\"arena\": %llu, \"held\": %llu, \"steps\": %lld}",
@@ -114,12 +115,12 @@ static void state(odtc_session *s, const odtc_value *v, odtc_result *result) {
 static void use_cores(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
   int cores[ODTC_MOST_THREADS];
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   int count = t ? odtc_read_cores(s, v[1].bytes, cores) : 0;
   if (!count) return;
   /* Threads are born where the one is that starts them. */
   odtc_use_all_cores();
-  if (!is_well(s, t, odtc_set_cores(t, cores, count))) return;
+  if (!odtc_is_well(s, t, odtc_set_cores(t, cores, count))) return;
   if (v[2].number && odtc_use_core(cores[0]))
     odtc_refuse(s, "no thread may run on core %d", cores[0]);
 }
@@ -137,100 +138,40 @@ static uint8_t *bytes_at(odtc_session *s, odtc_trainer *t, const odtc_value *num
 
 static void write_tensor(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   uint8_t *to = t ? bytes_at(s, t, v + 1, (uint64_t)v[2].number, v[3].count) : NULL;
   if (!to) return;
   /* On a GPU memory is a mirror, of which the rest is fetched first. */
   size_t number = (size_t)v[1].number;
-  if (v[3].count < odtc_tensor_at(t, number)->bytes && !is_well(s, t, odtc_fetch(t, number))) return;
+  if (v[3].count < odtc_tensor_at(t, number)->bytes && !odtc_is_well(s, t, odtc_fetch(t, number))) return;
   memcpy(to, v[3].bytes, v[3].count);
-  is_well(s, t, odtc_send(t, number));
+  odtc_is_well(s, t, odtc_send(t, number));
 }
 
 static void read_tensor(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   const uint8_t *from =
       t ? bytes_at(s, t, v + 1, (uint64_t)v[2].number, (uint64_t)v[3].number) : NULL;
-  if (from && is_well(s, t, odtc_fetch(t, (size_t)v[1].number)))
+  if (from && odtc_is_well(s, t, odtc_fetch(t, (size_t)v[1].number)))
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = from, .count = (size_t)v[3].number};
 }
 
 static void set_steps(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
-  odtc_trainer *t = trainer_of(s, v);
-  if (t) is_well(s, t, odtc_set_steps(t, v[1].number));
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  if (t) odtc_is_well(s, t, odtc_set_steps(t, v[1].number));
 }
 
 static void set_budget(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
-  odtc_trainer *t = trainer_of(s, v);
-  if (t) is_well(s, t, odtc_set_budget(t, (uint64_t)v[1].number));
-}
-
-/* Bytes of all inputs and labels of a step. */
-static size_t fed_bytes(const odtc_trainer *t) {
-  const odtc_tensor *tensor;
-  size_t bytes = 0;
-  for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n)
-    if (tensor->role == ODTC_INPUT || tensor->role == ODTC_LABEL) bytes += tensor->bytes;
-  return bytes;
-}
-
-static const char *feed(odtc_trainer *t, const char *from) {
-  const odtc_tensor *tensor;
-  for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n) {
-    if (tensor->role != ODTC_INPUT && tensor->role != ODTC_LABEL) continue;
-    memcpy(tensor->data, from, tensor->bytes);
-    from += tensor->bytes;
-  }
-  return from;
-}
-
-/* Takes steps: one for each learning rate, a float32, with what each is fed, one after the other in the
-   order of the tensors. The number of steps before them is the client's count, which holds.
-   Returns how many were taken and a code, uint32 each; the loss of each, float64; and what the code says,
-   if it is not 0. A step whose numbers are not finite was taken. */
-static void take_steps(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
-  size_t count = v[2].count / sizeof(float), taken = 0;
-  const char *fed = v[3].bytes;
-  if (!t) return;
-  if (!count || v[2].count % sizeof(float) || v[3].count / count != fed_bytes(t) ||
-      v[3].count % count) {
-    odtc_refuse(s, "a step is fed %zu bytes, and %zu bytes came for %zu steps", fed_bytes(t),
-                v[3].count, count);
-    return;
-  }
-  if (odtc_steps(t) != v[1].number && !is_well(s, t, odtc_set_steps(t, v[1].number))) return;
-  uint32_t head[2];
-  uint8_t *answer = malloc(sizeof head + count * sizeof(double) + sizeof t->problem.text);
-  if (!answer) {
-    odtc_refuse(s, "odtc %d: there is no memory for the losses", (int)ODTC_NO_MEMORY);
-    return;
-  }
-  uint8_t *at = answer + sizeof head;
-  odtc_code code = ODTC_OK;
-  for (; taken < count; ++taken) {
-    float rate;
-    memcpy(&rate, v[2].bytes + taken * sizeof rate, sizeof rate);
-    fed = feed(t, fed);
-    code = odtc_step(t, rate, NULL);
-    if (code == ODTC_NOT_FINITE) code = ODTC_OK;
-    if (code) break;
-    memcpy(at, &t->loss, sizeof t->loss); /* whose mark the client reads */
-    at += sizeof t->loss;
-  }
-  head[0] = (uint32_t)taken, head[1] = code;
-  memcpy(answer, head, sizeof head);
-  if (code) at = (uint8_t *)stpcpy((char *)at, odtc_message(t));
-  *result = (odtc_result){.type = VALUE_BYTES, .bytes = answer, .count = (size_t)(at - answer),
-                          .owned = answer};
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  if (t) odtc_is_well(s, t, odtc_set_budget(t, (uint64_t)v[1].number));
 }
 
 /* What a micro-batch is fed of one input, for `evaluate`. */
 static void write_part(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   const odtc_tensor *tensor =
       t && v[1].number >= 0 ? odtc_tensor_at(t, (size_t)v[1].number) : NULL;
   if (!t) return;
@@ -244,18 +185,18 @@ static void write_part(odtc_session *s, const odtc_value *v, odtc_result *result
 }
 
 static void evaluate(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   odtc_tensor found;
-  if (t && is_well(s, t, odtc_evaluate_part(t, v[1].bytes, v[2].number != 0, &found)))
+  if (t && odtc_is_well(s, t, odtc_evaluate_part(t, v[1].bytes, v[2].number != 0, &found)))
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = found.data, .count = found.bytes};
 }
 
 /* Of the first samples of what was written to the inputs. */
 static void evaluate_samples(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   odtc_tensor found;
   uint32_t samples = v[3].number < 0 || v[3].number > UINT32_MAX ? 0 : (uint32_t)v[3].number;
-  if (t && is_well(s, t, odtc_evaluate_samples(t, v[1].bytes, v[2].number != 0, samples, &found)))
+  if (t && odtc_is_well(s, t, odtc_evaluate_samples(t, v[1].bytes, v[2].number != 0, samples, &found)))
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = found.data, .count = found.bytes};
 }
 
@@ -273,17 +214,17 @@ static void time_evaluation(odtc_session *s, const odtc_value *v, odtc_result *r
 
 static void start_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
-  odtc_trainer *t = trainer_of(s, v);
-  if (t) is_well(s, t, odtc_start_clock(t));
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  if (t) odtc_is_well(s, t, odtc_start_clock(t));
 }
 
 /* JSON: name of the kernel, begin and end of each call, in nanoseconds of the monotonic clock. */
 static void stop_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   const odtc_timed_call *calls;
   size_t count;
   odtc_text text = {0};
-  if (!t || !is_well(s, t, odtc_stop_clock(t, &calls, &count))) return;
+  if (!t || !odtc_is_well(s, t, odtc_stop_clock(t, &calls, &count))) return;
   odtc_text_put(&text, "[");
   for (size_t n = 0; n < count; ++n) {
     odtc_text_put(&text, n ? ", [" : "[");
@@ -304,7 +245,7 @@ const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
     {"odtc.program.read", "iiii", read_tensor},
     {"odtc.program.set_steps", "ii", set_steps},
     {"odtc.program.set_budget", "ii", set_budget},
-    {"odtc.program.take_steps", "iibb", take_steps},
+    {"odtc.program.take_steps", "iibb", odtc_take_steps},
     {"odtc.program.write_part", "iib", write_part},
     {"odtc.program.evaluate", "isi", evaluate},
     {"odtc.program.evaluate_samples", "isii", evaluate_samples},
