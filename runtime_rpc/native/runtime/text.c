@@ -71,6 +71,11 @@ void odtc_text_put_string(odtc_text *text, const char *string) {
   put_bytes(text, "\"", 1);
 }
 
+void odtc_make_utf8(char *string) {
+  for (size_t bytes; *string; string += bytes)
+    if (next_character((const unsigned char *)string, &bytes) == 0xFFFD && bytes == 1) *string = '?';
+}
+
 void odtc_text_end(odtc_text *text) {
   free(text->at);
   *text = (odtc_text){0};

@@ -13,6 +13,8 @@ typedef struct {
 void odtc_text_put(odtc_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A string in quotes, in ASCII alone. */
 void odtc_text_put_string(odtc_text *text, const char *string);
+/* Puts a question mark in the place of each byte that is no part of a character of UTF-8. */
+void odtc_make_utf8(char *string);
 void odtc_text_end(odtc_text *text);
 
 #endif

@@ -50,6 +50,7 @@ def test_kernels_of_the_tests_are_valid(shader: Shader) -> None:
         ADD.words[:8],
         (*ADD.words, 0),
         (*ADD.words, 9 << 16),
+        ADD.words[:-1],
     ],
 )
 def test_damaged_words(words: tuple[int, ...]) -> None:

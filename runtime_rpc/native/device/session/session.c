@@ -43,6 +43,7 @@ void odtc_refuse(odtc_session *s, const char *format, ...) {
   va_start(list, format);
   vsnprintf(s->failure, sizeof s->failure, format, list);
   va_end(list);
+  odtc_make_utf8(s->failure); /* names of a client's files are in it, whole or cut */
 }
 
 /* The first message: the client's version, and no other kind of session. */

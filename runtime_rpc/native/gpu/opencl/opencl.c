@@ -15,6 +15,7 @@ odtc_code odtc_opencl_fail(odtc_problem *problem, cl_int number, const char *wha
       {CL_MEM_OBJECT_ALLOCATION_FAILURE, ODTC_NO_MEMORY, "out of device memory"},
       {CL_OUT_OF_RESOURCES, ODTC_DEVICE, "out of device resources, or the device was lost"},
       {CL_OUT_OF_HOST_MEMORY, ODTC_NO_MEMORY, "out of host memory"},
+      {CL_INVALID_KERNEL_NAME, ODTC_DAMAGED, "its source has no kernel of that name"},
       {CL_INVALID_WORK_GROUP_SIZE, ODTC_UNSUPPORTED, "a work-group is larger than the device allows"},
       {CL_INVALID_BUFFER_SIZE, ODTC_NO_MEMORY, "a buffer is larger than the device allows"},
   };
