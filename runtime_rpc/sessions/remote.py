@@ -48,7 +48,7 @@ _MODES = {None: 1, BIG: 1, LITTLE: -1}
 # How a failure reads that is the connection's, or our server's word on its session.
 _TOLD = "the session ended: "
 _LOST = re.compile(
-    rf"{_TOLD}|kShutdown|channel (is|has been) closed|"
+    rf"{_TOLD}|kShutdown|channel (is|has been) closed|Channel closes before|"
     r"[Cc]onnection (reset|refused|closed)|Broken pipe|RPCSessionTimeoutError"
 )
 # The connection ended where TVM waited for what a call returns, or for a tensor.
