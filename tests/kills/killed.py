@@ -26,6 +26,20 @@ _END_SECONDS = 300.0
 _POLL_SECONDS = 0.002
 
 
+def processes_of(temporary: Path) -> list[int]:
+    """All that live and have the same folder for temporary files."""
+    mark, found = f"TMPDIR={temporary}".encode(), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                is_ours = mark in (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if is_ours and not has_ended(int(entry.name)):
+                found.append(int(entry.name))
+    return found
+
+
 class Place:
     """Folders of commands, and the server that starts them.
 
@@ -44,17 +58,8 @@ class Place:
         self.server = ForkServer(self.folder, self.temporary, module, imports, environment)
 
     def processes(self) -> list[int]:
-        """All that were started here and live: each has the same folder for temporary files."""
-        mark, found = f"TMPDIR={self.temporary}".encode(), []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != self.server.pid:
-                try:
-                    is_ours = mark in (entry / "environ").read_bytes().split(b"\0")
-                except OSError:
-                    continue
-                if is_ours and not has_ended(int(entry.name)):
-                    found.append(int(entry.name))
-        return found
+        """All that were started here and live."""
+        return [pid for pid in processes_of(self.temporary) if pid != self.server.pid]
 
     def left(self, *kept: str) -> list[Path]:
         """Returns files that lie here, except those of these names."""

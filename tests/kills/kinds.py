@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli.training.digits import Digits
+from tests.kills.at_steps import AtStep, AtStepOfOpenCL, AtStepOfVulkan
 from tests.kills.compiling import Compile
 from tests.kills.killed import Killed
 from tests.kills.serving import OfServer, OfSession, OnDevice
@@ -18,7 +19,11 @@ from tests.kills.tuning import Tune
 # In turn; nothing else is as sudden as the first one.
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP)
 KINDS: dict[str, Callable[[Digits, Path], Killed]] = {
-    kind.name: kind for kind in (Train, Compile, Tune, OnDevice, OfServer, OfSession)
+    kind.name: kind
+    for kind in (
+        *(Train, Compile, Tune, OnDevice, OfServer, OfSession),
+        *(AtStep, AtStepOfOpenCL, AtStepOfVulkan),
+    )
 }
 
 
@@ -45,7 +50,7 @@ class Row:
         counts = "; ".join(f"{name} {count}" for name, count in self.counts.items())
         longest = "; ".join(f"{name} after {took:.2f} s" for name, took in self.longest.items())
         return (
-            f"{self.kind:8}{signals}  in {self.seconds:.0f} s\n        {counts}\n        {longest}"
+            f"{self.kind:12}{signals}  in {self.seconds:.0f} s\n        {counts}\n        {longest}"
         )
 
 

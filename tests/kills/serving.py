@@ -47,6 +47,19 @@ class Device:
         """Starts a server."""
         self.pid = self.place.server.start(words_of(self.port, self.sessions))
 
+    def kill(self, number: signal.Signals) -> None:
+        """Kills the server, and waits for its end."""
+        self.place.server.kill(number)
+        self.place.server.wait()
+
+    def processes(self) -> list[int]:
+        """The server and its sessions."""
+        return self.place.processes()
+
+    def left(self) -> list[Path]:
+        """What lies in its folders, but for what belongs there."""
+        return [*self.sessions.iterdir(), *self.place.left(self.sessions.name)]
+
     @property
     def sessions(self) -> Path:
         """The folder that sessions have theirs in."""
@@ -65,9 +78,8 @@ class Device:
             return False
         return (
             (said["server_pid"], said["busy"]) == (self.pid, False)
-            and self.place.processes() == [self.pid]
-            and not any(self.sessions.iterdir())
-            and not self.place.left(self.sessions.name)
+            and self.processes() == [self.pid]
+            and not self.left()
         )
 
     def close(self) -> None:
@@ -84,12 +96,14 @@ class OnDevice(Train):
     """
 
     name: ClassVar[str] = "device"
+    # What has the device.
+    server: ClassVar[type["Device"]] = Device
 
-    def __init__(self, digits: Digits, folder: Path) -> None:
+    def __init__(self, digits: Digits, folder: Path, *options: str) -> None:
         (there := folder / "device").mkdir()
-        self.device = Device(there)
+        self.device = self.server(there)
         self.device.start()
-        super().__init__(digits, folder, "--device", url_of(self.device.port))
+        super().__init__(digits, folder, "--device", url_of(self.device.port), *options)
         self.waited("", self.device.is_free, FREE_SECONDS)
 
     def finish(self) -> None:
@@ -137,9 +151,8 @@ class OfServer(OnDevice):
         Returns:
             The step of the checkpoint in between.
         """
-        self.device.place.server.kill(number)
-        self.device.place.server.wait()
-        self.waited("alone", lambda: not self.device.place.processes(), ALONE_SECONDS)
+        self.device.kill(number)
+        self.waited("alone", lambda: not self.device.processes(), ALONE_SECONDS)
         at = self.step
         self.device.start()
         return at
@@ -153,12 +166,12 @@ class OfSession(OfServer):
     def kill_part(self, number: signal.Signals) -> int:
         """Kills the session's process, if there is one yet."""
         server = self.device.pid
-        sessions = [pid for pid in self.device.place.processes() if pid != server]
+        sessions = [pid for pid in self.device.processes() if pid != server]
         for pid in sessions:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
         self.counts["no session"] += not sessions
         self.waited(
-            "alone", lambda: not set(sessions) & set(self.device.place.processes()), ALONE_SECONDS
+            "alone", lambda: not set(sessions) & set(self.device.processes()), ALONE_SECONDS
         )
         return self.step

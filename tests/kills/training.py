@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import odtc
 from odtc.cli.interrupts import ENDS
@@ -41,6 +42,8 @@ class Train(Killed):
 
     name = "train"
     output = "c"
+    # Steps between two checkpoints.
+    every: ClassVar[int] = 1
 
     def __init__(self, digits: Digits, folder: Path, *options: str) -> None:
         super().__init__(Place(folder, "odtc.cli.main", *IMPORTS))
@@ -58,7 +61,7 @@ class Train(Killed):
     def start(self) -> int:
         """Starts the run, or takes it up."""
         options = ("--lr", str(LR), "--seed", str(SEED), "--steps", str(STEPS), "--threads", "1")
-        keep = ("--checkpoint", self.output, "--checkpoint-every", "1")
+        keep = ("--checkpoint", self.output, "--checkpoint-every", str(self.every))
         again = ("--resume",) if self.path.exists() else ()
         argv = trained(self._digits, *options, *keep, *again, *self._options)
         return self.place.server.start(argv)

@@ -30,12 +30,12 @@ class Digits:
     test: Path
 
 
-def make_digits(folder: Path) -> Digits:
-    """Compiles the model and writes the data."""
+def make_digits(folder: Path, target: str = "host-cpu{threads=8}") -> Digits:
+    """Compiles the model, and writes the data."""
     files = Digits(*(folder / name for name in ("d.onnx", "d.odtc", "train.npz", "test.npz")))
     onnx.save(digits_model(), files.model)
     optimizer = odtc.SGD(momentum=0.9)
-    artifact = odtc.compile(files.model, "host-cpu{threads=8}", batch=BATCH, optimizer=optimizer)
+    artifact = odtc.compile(files.model, target, batch=BATCH, optimizer=optimizer)
     artifact.save(files.artifact)
     x_train, y_train, x_test, y_test = digits_data()
     np.savez(files.train, image=x_train[:SAMPLES], y=y_train[:SAMPLES])

@@ -9,6 +9,7 @@ from tests.kills.kinds import KINDS, killed
 
 # Of each kind: more where one takes less than a second.
 FEW = {"train": 12, "compile": 4, "tune": 1, "device": 4, "server": 1, "session": 2}
+FEW |= {"step-cpu": 3, "step-opencl": 3, "step-vulkan": 3}
 
 
 def test_every_kind_is_killed():
