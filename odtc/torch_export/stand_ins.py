@@ -5,6 +5,7 @@ that is dropout of as many ones, and as a Dropout node it trains, and is left ou
 an embedding looks up of its padding row is zero times a word, so that nothing trains the row. A
 batch normalisation in inference mode, in a module that trains, scales and shifts by numbers that
 do not change: as a BatchNormalization node it would be trained by the statistics of the batch.
+Attention is spelled out, as both exporters write it for some masks only.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from odtc.torch_export.attention import spelled_out_attention
 from odtc.torch_export.watching.gradients import padding_is_kept, shared_tensors
 
 Forward = Callable[[Tensor], Tensor]
@@ -34,7 +36,8 @@ def stand_ins(module: nn.Module) -> Iterator[None]:
         for part in flags:
             # PyTorch's newer exporter decomposes a dropout in place into random numbers.
             part.inplace = False
-        yield
+        with spelled_out_attention():
+            yield
     finally:
         for part, _ in changed:
             del part.forward

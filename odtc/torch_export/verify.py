@@ -1,6 +1,7 @@
 """Runs an exported file and its module, and compares the results."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,23 @@ _TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 1e-2, torch.float32: 1e-3, to
 
 
 def results(module: nn.Module, call: ExampleCall) -> dict[str, Tensor]:
-    """Runs a module in inference mode and returns its outputs by name."""
-    with in_eval(module), torch.no_grad():
+    """Runs a module in inference mode and returns its outputs by name.
+
+    PyTorch's fast path of attention is off: of queries whose keys are all masked it gives NaN,
+    where the module gives numbers while it trains, and in inference with gradients.
+    """
+    with in_eval(module), torch.no_grad(), _without_fast_path():
         return named_tensors(module(*call.args, **call.kwargs), "output")
+
+
+@contextmanager
+def _without_fast_path() -> Iterator[None]:
+    was = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was)
 
 
 def compare(
