@@ -27,7 +27,7 @@ class Adapter:
     """The adapter of one weight.
 
     Attributes:
-        weight: ONNX initializer that it is for; one of integers is no argument of the step.
+        weight: ONNX initializer that it is for; one of integers is no parameter of the model.
         down: name of A, which leads down to the rank.
         up: name of B, which leads up again.
         scale: factor of their product: alpha / rank, or alpha / sqrt(rank).

@@ -13,6 +13,8 @@ import numpy as np
 # How an element is stored: as the number that it is, in four bits of a byte, or as the upper half
 # of a float32.
 AS_IT_IS, NIBBLES, BFLOAT16 = "as it is", "nibbles", "bfloat16"
+# What is added to signed elements of four bits, so that none is below zero.
+SHIFT = 8
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Coded:
         scale: name of the argument that holds the scales, float32; empty for one.
         zero: name of that of the zero points; empty for zero.
         error: norm of the difference from what the file has, over the norm of that.
+        in_file: whether the file has it as integers; it is no parameter of the model then.
     """
 
     weight: str
@@ -38,6 +41,7 @@ class Coded:
     scale: str = ""
     zero: str = ""
     error: float = field(default=0.0, kw_only=True)
+    in_file: bool = field(default=False, kw_only=True)
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -63,12 +67,28 @@ class Coded:
         return numbers.astype(np.float32)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """Where the bytes of a tensor of the model's file are.
+
+    Attributes:
+        argument: of the step, whose bytes they are.
+        is_turned: whether the highest bit of each four is turned over.
+    """
+
+    argument: str
+    is_turned: bool
+
+
 def decoded(tensors: Mapping[str, np.ndarray], coded: Iterable[Coded]) -> dict[str, np.ndarray]:
-    """The tensors with floats in the place of codes, and without scales and zero points."""
+    """The tensors with floats in the place of codes, and without scales and zero points.
+
+    What the file has as integers is left out.
+    """
     items = [item for item in coded if item.weight in tensors]
-    beside = {name for item in items for name in item.beside}
-    kept = {name: value for name, value in tensors.items() if name not in beside}
-    return kept | {item.weight: item.floats(tensors) for item in items}
+    names = {name for item in items for name in (item.weight, *item.beside)}
+    floats = {item.weight: item.floats(tensors) for item in items if not item.in_file}
+    return {k: floats.get(k, v) for k, v in tensors.items() if k in floats or k not in names}
 
 
 def paired(codes: np.ndarray) -> np.ndarray:
@@ -76,6 +96,18 @@ def paired(codes: np.ndarray) -> np.ndarray:
     if codes.shape[-1] % 2:
         codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, 1)])
     return codes[..., ::2] | codes[..., 1::2] << 4
+
+
+def packed(values: np.ndarray) -> np.ndarray | None:
+    """Integers, two in a byte, the first in its lower half; None where they need more bits.
+
+    Signed ones are moved, so that none is below zero.
+    """
+    shift = SHIFT if values.dtype == np.int8 else 0
+    least, most = int(values.min(initial=0)) + shift, int(values.max(initial=0)) + shift
+    if least < 0 or most >= 2 * SHIFT:
+        return None
+    return paired((values + np.array(shift, values.dtype)).view(np.uint8))
 
 
 def _as_it_is(codes: np.ndarray, _: tuple[int, ...]) -> np.ndarray:

@@ -20,7 +20,7 @@ import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
-from odtc.core.coded import AS_IT_IS, NIBBLES, paired
+from odtc.core.coded import AS_IT_IS, NIBBLES, SHIFT, packed
 from odtc.core.ir.relax_calls import is_call, operator_of
 from odtc.dialect.elements.dequantised import dequantised
 from odtc.passes.contract import Pass
@@ -29,8 +29,6 @@ from odtc.passes.ir.bindings import bind, bindings_of, rebuilding
 # What an element passes through last: of anything else it is no dequantisation.
 _LAST = ("relax.multiply", "relax.reshape", "relax.subtract")
 _INTEGERS = ("int8", "uint8")
-# What is added to signed elements of four bits, so that none is below zero.
-_SHIFT = 8
 _MATRIX = 2
 # From a variable to what it is bound to; any other expression is what it is.
 Bound = Callable[[relax.Expr], relax.Expr]
@@ -165,18 +163,6 @@ def joined_sizes(sizes: list[int], chain: Chain) -> list[int] | None:
     return [*whole[: axis + 1], *whole[axis + 2 :]]
 
 
-def packed(values: np.ndarray) -> np.ndarray | None:
-    """Integers, two in a byte, the first in its lower half; None where they need more bits.
-
-    Signed ones are moved, so that none is below zero.
-    """
-    shift = _SHIFT if values.dtype == np.int8 else 0
-    least, most = int(values.min(initial=0)) + shift, int(values.max(initial=0)) + shift
-    if least < 0 or most >= 2 * _SHIFT:
-        return None
-    return paired((values + np.array(shift, values.dtype)).view(np.uint8))
-
-
 # Constants as they are stored, by the table and the sizes that it is read in.
 Held = dict[tuple[GenericConst, tuple[int, ...]], tuple[GenericConst, str]]
 
@@ -199,7 +185,7 @@ class _Reading:
         """The operator; None where there is a scale for each element of a block."""
         codes, stored = self._codes(chain)
         is_moved = stored == NIBBLES and str(chain.table.ty.dtype) == "int8"
-        zero = self._numbers(self._uncast(chain.zero), chain, 0.0, _SHIFT * is_moved)
+        zero = self._numbers(self._uncast(chain.zero), chain, 0.0, SHIFT * is_moved)
         scale = self._numbers(chain.scale, chain, 1.0)
         if scale is None or zero is None:
             return None

@@ -15,6 +15,7 @@ from odtc.core.errors import OutputError
 from odtc.core.finite import check_finite
 from odtc.core.onnx_model.inference_form import to_inference
 from odtc.core.onnx_model.new_head import write_new_head
+from odtc.core.onnx_model.shared_tensors import model_in
 from odtc.core.onnx_model.weights import fill_weights
 from odtc.runtime_rpc.export.check import Evaluate, ExportCheck, check_file
 
@@ -90,7 +91,7 @@ def write_model(
     check_finite(
         weights, "export", "load the last checkpoint, and train with a lower learning rate"
     )
-    model = onnx.load(bundle.model, load_external_data=False)
+    model = model_in(bundle)
     fill_weights(model, dict(weights))
     # It is trained now.
     write_new_head(model, ())

@@ -132,11 +132,12 @@ class DeviceState:
 
     def _state(self, ema: bool) -> "State":
         # With ONNX, which steps alone need not import.
+        from odtc.core.onnx_model.shared_tensors import model_in
         from odtc.runtime_rpc.state.state_dict import state_of
 
         weights = merge_adapters(self.parameters(ema=ema), self._manifest.adapters)
         moved = [item.spec.name for item in self._manifest.of_role(Role.STATISTIC)]
-        return state_of(self._bundle.opened().model, weights, moved, self.steps)
+        return state_of(model_in(self._bundle.opened()), weights, moved, self.steps)
 
     @takes("trainer.set_parameters", values=ANYTHING)
     @alone

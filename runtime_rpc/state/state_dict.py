@@ -7,7 +7,6 @@ weight of the step must find its place.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +43,9 @@ class State:
     steps: int
 
 
-def state_of(skeleton: Path, weights: Arrays, statistics: Collection[str], steps: int) -> State:
+def state_of(
+    skeleton: onnx.ModelProto, weights: Arrays, statistics: Collection[str], steps: int
+) -> State:
     """The state of a step.
 
     Args:
@@ -53,9 +54,8 @@ def state_of(skeleton: Path, weights: Arrays, statistics: Collection[str], steps
         statistics: names of the running statistics that the step moves.
         steps: that were taken.
     """
-    model = onnx.load(skeleton, load_external_data=False)
-    listed = read_weight_list(model)
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    listed = read_weight_list(skeleton)
+    stored = {tensor.name: tensor for tensor in skeleton.graph.initializer}
     known = {**stored, **weights}
     # Tools that drop what no node reads leave the list as it was.
     names = [name for name in (listed.initializers if listed else known) if name in known]

@@ -10,7 +10,7 @@ import numpy as np
 
 from odtc.core.adapters import Adapter
 from odtc.core.artifact.layout_plan import LayoutPlan, read_layout_plan
-from odtc.core.coded import Coded
+from odtc.core.coded import Coded, Shared
 from odtc.core.errors import ArtifactError
 from odtc.core.ir.place import Place
 from odtc.core.specs import (
@@ -71,7 +71,7 @@ class StepPlan:
 
 
 # Parts of a manifest that only some steps have.
-_OF_SOME = frozenset(("coded", "features", "kernels", "normalized"))
+_OF_SOME = frozenset(("coded", "features", "kernels", "normalized", "shared"))
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,7 @@ class Manifest:
             several; the first are those that TVM runs.
         coded: weights that are kept as codes.
         features: functions that can go on from features: the step, and evaluations.
+        shared: tensors of the model whose bytes an argument has, by name.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -196,6 +197,7 @@ class Manifest:
     kernels: Mapping[str, int] = field(default_factory=dict)
     coded: tuple[Coded, ...] = ()
     features: tuple[Features, ...] = ()
+    shared: Mapping[str, Shared] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
@@ -324,6 +326,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
         data["coded"] = tuple(_coded(item) for item in data.get("coded", ()))
         data["features"] = tuple(_features(item) for item in data.get("features", ()))
+        data["shared"] = {k: Shared(**item) for k, item in data.get("shared", {}).items()}
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:

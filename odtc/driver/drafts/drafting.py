@@ -20,6 +20,7 @@ from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.operators.elements.dropout import set_dropout
 from odtc.frontend.trained.narrow import narrow_frozen
 from odtc.frontend.trained.quantise import frozen_axes, quantise_frozen
+from odtc.frontend.trained.stored_codes import put_codes, set_codes_apart
 from odtc.frontend.weights.finite import require_finite
 
 
@@ -91,11 +92,15 @@ def _normalised(sketch: Draft) -> Draft:
     form = source.form
     require_trainable(graph, sketch.reports)
     axes = frozen_axes(graph, selection) if form else {}
+    is_cpu = source.target.kind == CPU
+    if is_cpu:
+        set_codes_apart(graph, source.kept)
     normalize(graph)
     drop_unread_inputs(graph)
     if form:
         quantise_frozen(graph, axes, form, source.rounded, source.broken)
-    if source.target.kind == CPU:
+    if is_cpu:
+        put_codes(graph, source.kept)
         narrow_frozen(graph, source.read.parameters, selection)
     return sketch
 

@@ -27,6 +27,7 @@ from odtc.frontend.graph import Graph
 from odtc.frontend.losses.terms import Term, terms_of
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.trained.quantise import Format, Held, parse_format
+from odtc.frontend.trained.stored_codes import Kept
 from odtc.frontend.weights.finite import not_finite
 from odtc.runtime_rpc.sessions.local import gpu_here
 
@@ -55,6 +56,7 @@ class Source:
         axes: of the inputs, along which the samples lie; None before it is known.
         normalized: inputs that are normalised in the model, each with how, as text.
         rounded: its weights as they were quantised, once for all drafts.
+        kept: those that the file has as integers, as a step keeps them.
     """
 
     model: onnx.ModelProto
@@ -72,6 +74,7 @@ class Source:
     axes: Axes | None = None
     normalized: Mapping[str, str] = field(default_factory=dict)
     rounded: Held = field(default_factory=dict)
+    kept: Kept = field(default_factory=dict)
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:

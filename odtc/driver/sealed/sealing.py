@@ -3,6 +3,7 @@
 weights, model, plans, manifest, features -> identity -> program -> library -> check -> hashes
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from odtc.backends.objects.static_kernels import check_kernels, write_kernels
 from odtc.backends.targets import CPU, Target
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.memory_plan import memory_plans_json
+from odtc.core.coded import Shared
 from odtc.core.disk.tensor_file import write_tensors
+from odtc.core.onnx_model.shared_tensors import take_out
 from odtc.core.onnx_model.weights import strip_weights
 from odtc.driver.fitting import BuiltPlans
 from odtc.driver.sealed.description import manifest_of
@@ -37,10 +40,10 @@ def seal(made: BuiltPlans, name: str, digest: str, root: Path) -> bundles.Bundle
         BuildError: there is no linker, or it fails.
     """
     built, target = made.built, made.step.source.target
-    _write_model(made.step, root)
+    shared = _write_model(made.step, root)
     plans = memory_plans_json(step.record for step in built.steps)
     (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
-    manifest = manifest_of(name, digest, made)
+    manifest = replace(manifest_of(name, digest, made), shared=shared)
     parts = cut_functions(manifest, built.lines.of if target.kind == CPU else {})
     manifest = replace(manifest, features=parts.features, notes=(*manifest.notes, *parts.notes))
     lines = {**built.lines.of, **parts.lines}
@@ -52,14 +55,18 @@ def seal(made: BuiltPlans, name: str, digest: str, root: Path) -> bundles.Bundle
     return bundles.seal(manifest, root)
 
 
-def _write_model(step: Step, root: Path) -> None:
-    """The weights, and the graph without them."""
+def _write_model(step: Step, root: Path) -> Mapping[str, Shared]:
+    """Writes the weights, and the graph without them; returns what both had."""
     source, parameters = step.source, step.draft.graph.parameters
     # The native runtime reads weights that are not trained where they lie in the file.
     write_tensors(root / bundles.PARAMETERS, parameters, alignment=TENSOR_ALIGNMENT)
     skeleton = strip_weights(source.model, parameters)
+    coded = [item for item in step.draft.graph.coded.values() if item.in_file]
+    names = [name for item in coded for name in (item.weight, *item.beside)]
+    shared = take_out(skeleton, {name: parameters[name] for name in names})
     put_into(skeleton, source.arrays)
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
+    return shared
 
 
 def _write_library(built: Built, library: Path, target: Target, identity: str) -> None:

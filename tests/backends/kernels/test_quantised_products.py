@@ -14,8 +14,8 @@ from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.matmul import matmul
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.write_products import write_product
+from odtc.core.coded import packed
 from odtc.dialect.elements.dequantised import AS_IT_IS, BFLOAT16, NIBBLES, dequantised
-from odtc.passes.graph.read_quantised import packed
 from tests.backends.products.guarded import run_guarded
 from tests.fast import examples
 
