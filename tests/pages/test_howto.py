@@ -15,9 +15,9 @@ from tests.pages.followed import DOCS, commands, follow
 
 PAGES = sorted((DOCS / "howto").glob("*.md"))
 # What compiles little is followed by the fast tests; all others take longer, or need a phone.
-QUICK = ("adapt", "check", "config", "train", "python", "profile", "pack", "opt")
-PHONE = "devices"
-SLOW = [page.stem for page in PAGES if page.stem not in (*QUICK, PHONE)]
+QUICK = ("adapt", "check", "config", "train", "python", "profile", "pack", "opt", "tables")
+PHONE = ("devices", "measure_phone", "tune_phone")
+SLOW = [page.stem for page in PAGES if page.stem not in (*QUICK, *PHONE)]
 _LINK = re.compile(r"\]\(([^)#\s]+\.(?:md|sh))(?:#[^)]*)?\)")
 
 
@@ -89,5 +89,6 @@ def test_a_page_does_what_it_says(page: str, here: Path) -> None:
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_a_phone_is_set_up_and_left(here: Path, phone: AdbPhone) -> None:
-    follow(text_of(PHONE), phone.serial)
+@pytest.mark.parametrize("page", PHONE)
+def test_a_page_does_so_with_a_phone(page: str, here: Path, phone: AdbPhone) -> None:
+    follow(text_of(page), phone.serial)
