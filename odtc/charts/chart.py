@@ -6,7 +6,7 @@ from html import escape
 
 from odtc.charts.palette import rules
 from odtc.charts.rows import Plane, Row
-from odtc.charts.scales import Scale, short
+from odtc.charts.scales import Scale
 
 FONT = 'system-ui, "Segoe UI", Helvetica, Arial, sans-serif'
 
@@ -24,6 +24,7 @@ svg {{ overflow: visible; }}
 .least {{ stroke: #14171a; stroke-dasharray: 1 4; stroke-linecap: round; }}
 .bound {{ stroke: #b3005e; stroke-dasharray: 8 5; }}
 .turn {{ stroke: #59636e; stroke-dasharray: 3 3; stroke-width: 1.2; }}
+.dash1 {{ stroke-dasharray: 7 3; }} .dash2 {{ stroke-dasharray: 2 3; }}
 .grid {{ stroke: #e3e6ea; }} .axis {{ stroke: #8c959f; }} .page {{ fill: #ffffff; }}
 @media (prefers-color-scheme: dark) {{
 .chart text {{ fill: #e6edf3; }} .chart text.quiet {{ fill: #9aa4b0; }} .page {{ fill: #161b22; }}
@@ -76,7 +77,7 @@ class Chart:
             place = self.across.scale.at(mark)
             yield (
                 f'<text class="quiet" x="{place:.2f}%" y="16" text-anchor="middle">'
-                f"{short(mark)}</text>"
+                f"{escape(self.across.scale.text(mark))}</text>"
             )
 
     def marks_up(self) -> Iterator[str]:
@@ -85,7 +86,7 @@ class Chart:
             place = 100 - self.up.scale.at(mark)
             yield (
                 f'<text class="quiet" x="100%" y="{place:.2f}%" dy="4" text-anchor="end">'
-                f"{short(mark)}</text>"
+                f"{escape(self.up.scale.text(mark))}</text>"
             )
 
     def described(self) -> str:

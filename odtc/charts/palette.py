@@ -23,6 +23,8 @@ SHAPES = (
 # So many kinds of points have marks that differ.
 DISTINCT = lcm(len(LIGHT), len(SHAPES))
 OTHER = "s-other"
+# Kinds of dashes, the first none: `.dash1` and so on of a chart's style.
+DASHES = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,12 @@ def mark_of(number: int) -> Mark:
 def colour_class(number: int) -> str:
     """The class of the colour of a number."""
     return f"s{number % len(LIGHT)}"
+
+
+def line_class(number: int) -> str:
+    """The classes of a line of a number; those of neighbours differ in colour and in dashes."""
+    dash = (number + number // len(LIGHT)) % DASHES
+    return f"curve {colour_class(number)} dash{dash}"
 
 
 def rules() -> str:

@@ -20,25 +20,53 @@ class Scale(Protocol):
         """Round values."""
         ...
 
+    def text(self, mark: float) -> str:
+        """What stands at a mark."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Lanes above each other, the first at the top: that of number n lies from n to n + 1."""
+
+    names: Sequence[str]
+
+    def at(self, value: float) -> float:
+        """The place, from 0 to 100."""
+        return 100 - 100 * value / len(self.names)
+
+    def marks(self) -> list[float]:
+        """The middle of each."""
+        return [number + 0.5 for number in range(len(self.names))]
+
+    def text(self, mark: float) -> str:
+        """The name of the lane."""
+        return self.names[int(mark)]
+
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear scale from `low` to `high`."""
+    """A linear scale from `low` to `high`, with marks at `about` so many places."""
 
     high: float
     low: float = 0.0
+    about: int = 8
 
     def at(self, value: float) -> float:
         """The place, from 0 to 100."""
         return 100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
-    def marks(self, about: int = 8) -> list[float]:
+    def marks(self) -> list[float]:
         """Values at round distances from `low`, which is one: it may not be 0."""
-        least = (self.high - self.low) / about
+        least = (self.high - self.low) / self.about
         power = 10.0 ** math.floor(math.log10(least))
         step = next(each * power for each in (1, 2, 5, 10) if each * power >= least)
         count = math.floor((self.high - self.low) / step + 1e-9) + 1
         return [float(f"{self.low + number * step:.10g}") for number in range(count)]
+
+    def text(self, mark: float) -> str:
+        """The value."""
+        return short(mark)
 
 
 @dataclass(frozen=True)
@@ -59,6 +87,10 @@ class Log:
         factors = (1, 2, 5) if len(powers) <= 4 else (1,)
         marks = [factor * 10.0**power for power in powers for factor in factors]
         return [mark for mark in marks if self.low <= mark <= self.high]
+
+    def text(self, mark: float) -> str:
+        """The value."""
+        return short(mark)
 
 
 def scale_of(values: Sequence[float]) -> Scale:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from fontTools.ttLib import TTFont
 
+from odtc.charts.chart import STYLE
 from odtc.charts.letters import width
-from odtc.charts.palette import DARK, DISTINCT, LIGHT, mark_of
+from odtc.charts.palette import DARK, DASHES, DISTINCT, LIGHT, line_class, mark_of
 
 # Machado, Oliveira and Fernandes, "A physiologically-based model for simulation of color vision
 # deficiency", 2009: no red, no green, no blue; of linear RGB.
@@ -68,3 +69,12 @@ def test_letters_are_as_wide_as_those_of_the_font() -> None:
     for code in range(32, 127):
         real = sizes[names[code]][0] / font["head"].unitsPerEm
         assert real <= width(chr(code), 1.0) < real + 0.002, chr(code)
+
+
+def test_lines_of_a_chart_differ() -> None:
+    kinds = [line_class(number) for number in range(len(LIGHT) * DASHES)]
+    assert len({*kinds}) == len(kinds)
+    assert all(f".dash{number} " in STYLE for number in range(1, DASHES))
+    # Neighbours are told apart without their colours, too.
+    dashes = [kind.split()[-1] for kind in kinds]
+    assert all(one != other for one, other in pairwise(dashes[: len(LIGHT)]))

@@ -1,12 +1,15 @@
-"""The page around the time line of a profile: its style, its script, and its tables."""
+"""The page around the charts of a profile: its style, its script, and its tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from odtc.charts import chart as charts
+from odtc.charts import figure as figures
+from odtc.charts.chart import Chart
+from odtc.charts.figure import figure
 from odtc.cli.console import readable_bytes
 from odtc.runtime_rpc.metrics.usage import usage_of, usage_rows
-from odtc.runtime_rpc.profile.record import MOVES, Phase
 from odtc.runtime_rpc.profile.trace import EMULATED
 
 if TYPE_CHECKING:
@@ -14,67 +17,49 @@ if TYPE_CHECKING:
 
 # Operators in the table.
 _SHOWN = 60
+# Heights of the first chart, and of the others.
+_TALL, _LOW = "190px", "90px"
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<link rel="icon" href="data:,">
+<meta charset="utf-8"/>
+<meta name="viewport" content="width=device-width, initial-scale=1"/>
+<meta name="color-scheme" content="light dark"/>
+<link rel="icon" href="data:,"/>
 <title>{title}</title>
 <style>
-:root {{ color-scheme: light dark; --page: #ffffff; --text: #1f2328; --quiet: #636c76;
-  --grid: #e3e6ea; --axis: #8c959f; --tip: #24292f; --tip-text: #ffffff;
-  --forward: #0072b2; --backward: #d55e00; --update: #009e73; --step: #aab4c0;
-  --upload: #cc79a7; --download: #b3005e;
-  --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7;
-  --c4: #b3005e; --c5: #56b4e9; --c6: #e69f00; --c7: #57606a; }}
-@media (prefers-color-scheme: dark) {{ :root {{ --page: #0d1117; --text: #e6edf3;
-  --quiet: #8d96a0; --grid: #21262d; --axis: #6e7681; --tip: #e6edf3; --tip-text: #0d1117;
-  --forward: #4a9fdd; --backward: #f07c35; --update: #1fbf8f; --step: #484f58;
-  --upload: #e39cc4; --download: #ff79b8;
-  --c0: #4a9fdd; --c1: #f07c35; --c2: #1fbf8f; --c3: #e39cc4;
-  --c4: #ff79b8; --c5: #9ad6fa; --c6: #f2b632; --c7: #8d96a0; }} }}
-body {{ margin: 1.2em auto; max-width: 1320px; padding: 0 1em; background: var(--page);
-  color: var(--text); font: 14px/1.45 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; }}
-h1 {{ font-size: 1.35em; margin: 0 0 0.2em; }}
-.stamp {{ color: var(--download); font-weight: 600; }}
-.quiet {{ color: var(--quiet); }}
+body {{ margin: 0 auto; padding: 1rem; max-width: 1280px; background: #ffffff; color: #24292f;
+  font: 14px/1.45 {font}; }}
+h1 {{ font-size: 1.25rem; margin: 0 0 .2rem; overflow-wrap: anywhere; }}
+.stamp {{ color: #b3005e; font-weight: 600; }}
 .wide {{ overflow-x: auto; max-width: 100%; }}
-svg {{ display: block; width: 100%; min-width: 1000px; height: auto;
-  cursor: grab; user-select: none; }}
-svg text {{ font: 12px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: var(--text); }}
-svg .quiet {{ fill: var(--quiet); }}
-svg .head {{ font-weight: 600; }}
-.grid {{ stroke: var(--grid); }}
-.axis {{ stroke: var(--axis); }}
-.curve {{ fill: none; stroke-width: 1.5; vector-effect: non-scaling-stroke; }}
-.forward {{ fill: var(--forward); }} .backward {{ fill: var(--backward); }}
-.update {{ fill: var(--update); }} .step {{ fill: var(--step); }}
-.upload {{ fill: var(--upload); }} .download {{ fill: var(--download); }}
-{colours}
-rect[data-tip]:hover {{ opacity: 0.6; }}
-table {{ border-collapse: collapse; margin: 1em 2em 1em 0; }}
-td, th {{ padding: 0.15em 0.9em 0.15em 0; text-align: left; border-bottom: 1px solid var(--grid); }}
-td:first-child, td:last-child {{ min-width: 8em; max-width: 30em; overflow-wrap: break-word; }}
-.key {{ display: inline-block; width: 0.8em; height: 0.8em; margin: 0 0.3em 0 1em; }}
-#tip {{ position: fixed; display: none; max-width: 46em; padding: 0.5em 0.7em;
-  white-space: pre-line; overflow-wrap: anywhere; color: var(--tip-text);
-  background: var(--tip); border-radius: 6px; pointer-events: none; }}
+.tables {{ display: flex; flex-wrap: wrap; align-items: flex-start; }}
+.tables table {{ border-collapse: collapse; margin: 1em 2em 1em 0; }}
+.tables td, .tables th {{ padding: .15em .9em .15em 0; text-align: left;
+  border-bottom: 1px solid #e3e6ea; }}
+.tables td:first-child, .tables td:last-child {{
+  min-width: 8em; max-width: 30em; overflow-wrap: break-word; }}
+{style}
+#timeline .plot > svg[role="img"] {{ overflow: hidden; cursor: grab; touch-action: pan-y; }}
+#timeline .area:hover {{ opacity: .6; }}
+@media (prefers-color-scheme: dark) {{
+body {{ background: #161b22; color: #e6edf3; }} .stamp {{ color: #ff79b8; }}
+.tables td, .tables th {{ border-color: #2b323b; }}
+}}
 </style>
 </head>
 <body>
 <h1>{title}</h1>
 {stamps}
 <p>{summary}</p>
-<p class="quiet">{keys}<span>&emsp;wheel: closer; drag: along; double click: all</span></p>
-<div class="wide" tabindex="0" role="region" aria-label="time line">
-{picture}
+<p>Wheel, or + and -: closer and farther. Drag, or arrows: along. Double click, or 0: all.</p>
+<div id="timeline" data-ms="{ms:.6f}" tabindex="0" role="region" aria-label="time line">
+{figures}
 </div>
-<div style="display: flex; flex-wrap: wrap; align-items: flex-start">
+<div class="tables">
 {tables}
 </div>
-<div id="tip"></div>
 <script>
 {script}
 </script>
@@ -82,72 +67,84 @@ td:first-child, td:last-child {{ min-width: 8em; max-width: 30em; overflow-wrap:
 </html>
 """
 
+# Each plot is moved into an SVG of its own, which is as much wider as the look is closer.
 _SCRIPT = """
-const svg = document.getElementById("timeline");
-const tip = document.getElementById("tip");
-const axis = document.getElementById("axis");
-const scaled = svg.querySelector(".scaled");
-const [all, left, width, bottom] =
-  ["ms", "left", "width", "bottom"].map((name) => Number(svg.dataset[name]));
+const timeline = document.getElementById("timeline");
+const all = Number(timeline.dataset.ms);
+const name = "http://www.w3.org/2000/svg";
+const plots = [...timeline.querySelectorAll(".plot > svg[role=img]")];
+const axes = [...timeline.querySelectorAll(".plot > svg:last-child")];
+const scaled = plots.map((plot) => {
+  const inner = document.createElementNS(name, "svg");
+  inner.classList.add("scaled");
+  inner.setAttribute("height", "100%");
+  inner.append(...[...plot.children].filter((e) => !["title", "desc"].includes(e.tagName)));
+  plot.append(inner);
+  return inner;
+});
 let from = 0, length = all;
-const make = (name, values, text) => {
-  const node = document.createElementNS(svg.namespaceURI, name);
-  for (const key in values) node.setAttribute(key, values[key]);
-  if (text !== undefined) node.textContent = text;
-  axis.append(node);
-};
 const draw = () => {
   length = Math.min(all, Math.max(all / 5000, length));
   from = Math.min(all - length, Math.max(0, from));
-  const scale = all / length;
-  const shift = left - scale * (left + width * from / all);
-  scaled.setAttribute("transform", `matrix(${scale} 0 0 1 ${shift} 0)`);
-  const power = 10 ** Math.floor(Math.log10(length / 10));
-  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= length / 10);
-  axis.replaceChildren();
-  for (let n = Math.ceil(from / step); n * step <= from + length; n++) {
-    const x = left + width * (n * step - from) / length;
-    make("line", {class: "grid", x1: x, x2: x, y1: 12, y2: bottom});
-    const label = Number((n * step).toPrecision(10));
-    make("text", {class: "quiet", x: x, y: bottom + 16, "text-anchor": "middle"}, label);
+  for (const each of scaled) {
+    each.setAttribute("x", `${-100 * from / length}%`);
+    each.setAttribute("width", `${100 * all / length}%`);
+  }
+  const marks = Math.max(2, Math.min(10, plots[0].getBoundingClientRect().width / 90));
+  const power = 10 ** Math.floor(Math.log10(length / marks));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= length / marks);
+  for (const axis of axes) {
+    axis.replaceChildren();
+    for (let n = Math.ceil(from / step); n * step <= from + length; n++) {
+      const text = document.createElementNS(name, "text");
+      text.setAttribute("class", "quiet");
+      text.setAttribute("text-anchor", "middle");
+      text.setAttribute("x", `${100 * (n * step - from) / length}%`);
+      text.setAttribute("y", "16");
+      text.textContent = Number((n * step).toPrecision(10));
+      axis.append(text);
+    }
   }
 };
 const at = (event) => {
-  const box = svg.getBoundingClientRect();
-  const x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
-  return (x - left) / width;
+  const box = plots[0].getBoundingClientRect();
+  return (event.clientX - box.left) / box.width;
 };
-svg.addEventListener("wheel", (event) => {
-  event.preventDefault();
-  const place = Math.min(1, Math.max(0, at(event)));
+const zoom = (factor, place) => {
   const fixed = from + place * length;
-  length = Math.min(all, Math.max(all / 5000, length * (event.deltaY > 0 ? 1.25 : 0.8)));
+  length = Math.min(all, Math.max(all / 5000, length * factor));
   from = fixed - place * length;
   draw();
-}, {passive: false});
+};
 let held = null;
-svg.addEventListener("pointerdown", (event) => { held = from + at(event) * length; });
+for (const plot of plots) {
+  plot.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, Math.min(1, Math.max(0, at(event))));
+  }, {passive: false});
+  plot.addEventListener("pointerdown", (event) => { held = from + at(event) * length; });
+  plot.addEventListener("pointermove", (event) => {
+    if (held !== null) { from = held - at(event) * length; draw(); }
+  });
+  plot.addEventListener("dblclick", () => { from = 0; length = all; draw(); });
+}
 addEventListener("pointerup", () => { held = null; });
-svg.addEventListener("dblclick", () => { from = 0; length = all; draw(); });
-svg.addEventListener("pointermove", (event) => {
-  if (held !== null) { from = held - at(event) * length; draw(); }
-  const text = event.target.dataset.tip;
-  tip.style.display = text ? "block" : "none";
-  if (!text) return;
-  tip.textContent = text;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = Math.max(0, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + "px";
-  const above = event.clientY - 14 - box.height;
-  const below = event.clientY + 14;
-  tip.style.top = (below + box.height > innerHeight ? Math.max(0, above) : below) + "px";
+addEventListener("resize", draw);
+timeline.addEventListener("keydown", (event) => {
+  const keys = {
+    "+": () => zoom(0.8, 0.5), "-": () => zoom(1.25, 0.5),
+    "0": () => { from = 0; length = all; draw(); },
+    "ArrowLeft": () => { from -= length / 10; draw(); },
+    "ArrowRight": () => { from += length / 10; draw(); },
+  };
+  if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 });
-svg.addEventListener("pointerleave", () => { tip.style.display = "none"; });
 draw();
 """
 
 
-def page(profile: "Profile", picture: str) -> str:
-    """The page with a picture of the profile in it."""
+def page(profile: "Profile", drawn: Sequence[Chart]) -> str:
+    """The page of a profile with its charts, whose first is what ran."""
     title = f"{profile.model} on {profile.device}"
     stamps = {EMULATED: profile.emulated, "samples of a fixture": profile.samples.fixture}
     milliseconds = [1e3 * seconds for seconds in profile.step_seconds]
@@ -156,22 +153,18 @@ def page(profile: "Profile", picture: str) -> str:
         f"the device, {profile.coverage:.1%} of it in operators; "
         f"{readable_bytes(profile.peak_bytes)} of the arena alive at most"
     )
+    heights = [_TALL, *[_LOW] * (len(drawn) - 1)]
     return _PAGE.format(
         title=escape(title),
+        font=charts.FONT,
+        style=f"{charts.STYLE}\n{figures.STYLE}",
         stamps="".join(f'<p class="stamp">{text}</p>' for text, holds in stamps.items() if holds),
         summary=escape(summary),
-        keys="".join(_key(name) for name in (*(phase.value for phase in Phase), *MOVES)),
-        picture=picture,
+        ms=1e3 * max(profile.ended - profile.began, 1e-9),
+        figures="\n".join(map(figure, drawn, heights)),
         tables="\n".join(_tables(profile)),
-        colours="\n".join(
-            f".c{n} {{ stroke: var(--c{n}); }} svg .t{n} {{ fill: var(--c{n}); }}" for n in range(8)
-        ),
         script=_SCRIPT,
     )
-
-
-def _key(name: str) -> str:
-    return f'<span class="key" style="background: var(--{name})"></span>{name}'
 
 
 def _tables(profile: "Profile") -> Iterator[str]:

@@ -1,14 +1,16 @@
 """`odtc profile`: its tables, its JSON, its trace, and its page in a browser."""
 
 import functools
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from odtc.charts.rows import Plane
 from odtc.cli.main import main
 from odtc.cli.measuring.profile import report
-from odtc.cli.pictures.timeline import draw
+from odtc.cli.pictures.timeline import charts_of, draw
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.metrics import cooldown
 from odtc.runtime_rpc.metrics.cooldown import Cooldown
@@ -16,6 +18,7 @@ from odtc.runtime_rpc.metrics.samples import Samples, Series
 from odtc.runtime_rpc.profile.record import Move, Phase, Profile, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.server.measure.sampler import Probe
 from tests.browser import DARK, shown
+from tests.charts.reading import bare
 from tests.cli.training.digits import Digits
 from tests.runtime_rpc.trace_format import faults
 
@@ -91,7 +94,8 @@ def test_the_command_profiles_an_artifact(digits: Digits, here: Path, run_json) 
     assert found["operators"][0]["nodes"] == ["-> relu1", "-> conv1"]
     assert faults(Path("trace.json").read_text()) == []
     page = Path("page.html").read_text()
-    assert page.count('class="operator ') == 4 * len(found["operators"])
+    # The colours of forward, backward and update.
+    assert len(re.findall(r'class="area s[012]" x="[\d.]+%"', page)) == 4 * len(found["operators"])
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
@@ -123,24 +127,55 @@ def test_a_browser_shows_the_page(tmp_path: Path) -> None:
     seen = shown(page, tmp_path, WINDOW)
     document, picture = seen.document, seen.picture
     assert seen.console == ""
-    assert '<svg xmlns="http://www.w3.org/2000/svg" id="timeline"' in document
-    # The script has run: it moves what is drawn along the time.
-    assert 'class="scaled" transform="matrix(1 0 0 1 0 0)"' in document
-    assert document.count('class="operator') == 6
+    # The script has run: what is drawn can be looked at more closely, in each chart.
+    scaled = re.findall('class="scaled" height="100%" x="0%" width="100%"', document)
+    assert len(scaled) == document.count("<figure")
+    assert len(re.findall(r'class="area s[012]" x="[\d.]+%"', document)) == 6
     assert "first &amp; &lt;only&gt;" in document
     assert "emulated, not a measurement" in document
-    for colour in ("#0072b2", "#d55e00", "#009e73", "#aab4c0"):
+    for colour in ("#0072b2", "#d55e00", "#009e73", "#8a8f96"):
         assert seen.has_colour(colour), colour
     assert seen.has_colour("#ffffff")
     assert len(np.unique((picture * 255).astype(int).reshape(-1, 3), axis=0)) > 50
 
 
-def test_the_page_is_dark_where_that_is_liked(tmp_path: Path) -> None:
+def test_a_bar_lies_in_the_lane_of_what_its_legend_says() -> None:
+    chart = charts_of(drawn())[0]
+    names = [row.label for row in chart.rows]
+    assert [chart.up.scale.text(mark) for mark in chart.up.scale.marks()] == names
+    top_down = [100 - chart.up.scale.at(mark) for mark in chart.up.scale.marks()]
+    assert top_down == sorted(top_down)
+    plane = Plane(chart.across.scale, chart.up.scale)
+    bars = {"steps": 2, "forward": 2, "backward": 2, "update": 2, "upload": 1, "download": 1}
+    for row, middle in zip(chart.rows, top_down, strict=True):
+        found = [bare(line) for line in row.body(plane)]
+        assert len(found) == bars[row.label]
+        for bar in found:
+            y, height = (float(bar.get(name, "").strip("%")) for name in ("y", "height"))
+            assert y < middle < y + height
+            said = bar.findtext("title", "")
+            assert row.label in said or row.label == "steps"
+    assert "2, 400.000 ms together" in [*chart.rows[2].data()]
+
+
+def test_each_chart_has_a_line_for_what_is_known() -> None:
+    lines = {chart.title: [row.label for row in chart.rows] for chart in charts_of(drawn())[1:]}
+    assert lines["Utilization of cores"] == ["cpu0", "cpu1"]
+    assert lines["Power"] == ["power"]
+    assert "2 to 2 W" in [said for c in charts_of(drawn()) for r in c.rows for said in r.data()]
+    assert len(lines) == 7
+
+
+def test_the_page_is_dark_where_that_is_liked_and_can_be_looked_at_closely(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     draw(drawn(), page)
+    press = "timeline.dispatchEvent(new KeyboardEvent('keydown', {key: '+'}));"
+    page.write_text(page.read_text() + f"<script>{press}</script>")
     seen = shown(page, tmp_path, WINDOW, DARK)
     assert seen.console == ""
-    assert seen.has_colour("#0d1117")
+    # Four fifths of the time, in the middle.
+    assert 'class="scaled" height="100%" x="-12.5%" width="125%"' in seen.document
+    assert seen.has_colour("#161b22")
     assert seen.has_colour("#4a9fdd")
 
 
