@@ -34,7 +34,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SYSTEM_READY := $(VENV)/.system-ready
 
-.PHONY: help setup demo docs test test-all timed bench fuzz mutants guarded conformance published phone clean
+.PHONY: help setup demo docs test test-all timed fresh bench fuzz mutants guarded conformance published phone clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -62,6 +62,10 @@ test-all: setup  ## the same with the slow tests
 
 timed: setup  ## tests that bound a time: one after the other, medians of rounds
 	@$(PYTHON) -m pytest -m timed
+
+FRESH := python3.12
+fresh: setup  ## install the wheel into a fresh environment of FRESH=python3.12, and follow the tutorial there
+	@$(PYTHON) -m tests.fresh $(FRESH)
 
 bench: setup  ## step times of odtc and its peers, into logs/bench/
 	@$(PYTHON) -m benchmarks.step_time
