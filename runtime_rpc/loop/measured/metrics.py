@@ -21,10 +21,12 @@ from odtc.core.options.checked_options import (
     make_choice,
     options_of,
 )
+from odtc.core.options.kinds import shown
 from odtc.core.specs import Classes
 
-# What a metric measures: class numbers, or numbers of the output's shape.
-CLASSES, NUMBERS = "class numbers", "numbers of the output's shape"
+# What a metric measures: class numbers, yes or no by a logit, or numbers of the output's shape.
+CLASSES, YES_NO = "class numbers", "0 or 1 of logits, as of the loss bce-with-logits"
+NUMBERS = "numbers of the output's shape"
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Metric(ABC):
 
     name: ClassVar[str]
     larger_is_better: ClassVar[bool] = True
-    labels: ClassVar[tuple[str, ...]] = (CLASSES, NUMBERS)
+    labels: ClassVar[tuple[str, ...]] = (CLASSES, YES_NO)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -72,8 +74,8 @@ class Metric(ABC):
 class Accuracy(Metric):
     """The share of labels whose class has the largest score; of two classes, whose logit is right.
 
-    Labels that are numbers, as those of `bce-with-logits`, are of the one class above a half, and
-    logits above 0.
+    Labels of `bce-with-logits` are of the one class above a half, and logits above 0. Of what other
+    losses compare with numbers, nothing says above which value it is a class.
     """
 
     name: ClassVar[str] = "accuracy"
@@ -346,8 +348,24 @@ class MetricSum:
         if isinstance(self.metric, Function):
             parts = zip(zip(*self._all, strict=True), self.places, strict=True)
             scores, labels = (join(each, place or Place(0)) for each, place in parts)
-            return float(self.metric.function(scores, labels))
+            return _number(self.metric, self.metric.function(scores, labels))
         return self.metric.value(self._sums)
+
+
+def _number(metric: Function, value: Any) -> float:
+    """What a function of the user's gives, as a row of a history holds it.
+
+    Raises:
+        UsageError: it is no number.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the metric {metric.key} gives {shown(value)}, and no number",
+            where="metrics",
+            hint="let it give one number; for several, give several functions",
+        ) from error
 
 
 def _predicted(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,15 @@ from odtc.core.ir.place import Place
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.source import Arrays, Source
 from odtc.runtime_rpc.loop.measured.loss_values import LossSum
-from odtc.runtime_rpc.loop.measured.metrics import CLASSES, NUMBERS, Function, Metric, MetricSum
+from odtc.runtime_rpc.loop.measured.metrics import (
+    CLASSES,
+    METRICS,
+    NUMBERS,
+    YES_NO,
+    Function,
+    Metric,
+    MetricSum,
+)
 from odtc.runtime_rpc.loop.measured.terms import LossTerm, label_of, loss_terms
 from odtc.runtime_rpc.loop.trained import Trained
 
@@ -24,6 +32,7 @@ from odtc.runtime_rpc.loop.trained import Trained
 # where their outputs would take more bytes than this, as scores of many words do.
 _PART, _PART_BYTES = 256, 64 << 20
 LOSS = "loss"
+_LOGITS = "bce-with-logits"
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,14 @@ class Validation:
         return label
 
     @property
+    def _held(self) -> str:
+        """What the labels of the metrics hold."""
+        if self._compared.classes:
+            return CLASSES
+        losses = [term.name for term in self._terms if term.evaluation == self._main]
+        return YES_NO if losses == [_LOGITS] else NUMBERS
+
+    @property
     def _places(self) -> tuple[Place | None, Place | None]:
         return self._main.place, self._compared.place
 
@@ -180,12 +197,13 @@ class Validation:
         Raises:
             UsageError: it does not, or there are none.
         """
-        held = CLASSES if self._compared.classes else NUMBERS
+        held = self._held
         if isinstance(metric, Metric) and held not in metric.labels:
+            fitting = [name for name, kind in METRICS.items() if held in kind.labels]
             raise UsageError(
-                f"the metric {metric.name} needs labels that are {metric.labels[0]}; those of "
-                f"{self._main.output.name} are {held}",
+                f"the metric {metric.name} needs labels that are {' or '.join(metric.labels)}; "
+                f"those of {self._main.output.name} are {held}",
                 where="metrics",
-                hint=f"with the loss {self.manifest.loss} such as "
-                f"{'accuracy, f1' if held == CLASSES else 'mae, r2'} can be measured",
+                hint=f"with the loss {self.manifest.loss} one of {', '.join(fitting)} can be "
+                "measured; in Python also a function of outputs and labels",
             )

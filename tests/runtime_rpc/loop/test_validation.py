@@ -9,7 +9,7 @@ from sklearn import metrics as sklearn_metrics
 from torch.nn import functional as F  # noqa: N812
 
 import odtc
-from odtc.core.errors import DataError
+from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Classes
 from odtc.runtime_rpc.loop.measured.loss_values import VALUES
@@ -208,3 +208,30 @@ def test_averages_of_the_weights_are_validated(tmp_path: Path):
     wanted = F.cross_entropy(logits, T(data[1]).long())
     assert history["val_loss"][-1] == pytest.approx(float(wanted), rel=1e-9)
     assert history["val_perplexity"][-1] == pytest.approx(float(wanted.exp()), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["mse", "cross-entropy{soft-labels=true}"])
+def test_classes_are_not_guessed_from_numbers(tmp_path: Path, loss: str):
+    """Above 0 an output of a sigmoid is always: an accuracy of 0.44 was told where it was 0.98."""
+    trainer = step_of(tmp_path, loss).trainer(threads=1)
+    for metric in ("accuracy", "f1", "iou"):
+        with pytest.raises(UsageError, match=f"the metric {metric} needs labels that are class n"):
+            trainer.fit((X, SHARES), lr=0.0, steps=1, validation=(X, SHARES), metrics=metric)
+
+
+def test_logits_of_yes_or_no_have_classes(tmp_path: Path):
+    trainer = step_of(tmp_path, "bce-with-logits").trainer(threads=1)
+    truth = (NUMBERS > 0.5).astype(np.float32)
+    history = trainer.fit((X, truth), lr=0.0, steps=1, validation=(X, truth), metrics="accuracy")
+    assert history["val_accuracy"] == [((trainer.evaluate(X) > 0) == truth).mean()]
+    with pytest.raises(UsageError, match="the metric mse needs labels that are numbers of the"):
+        trainer.fit((X, truth), lr=0.0, steps=1, validation=(X, truth), metrics="mse")
+
+
+def test_a_metric_of_the_users_gives_a_number(tmp_path: Path):
+    def errors(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return scores - labels
+
+    trainer = step_of(tmp_path, "mse").trainer(threads=1)
+    with pytest.raises(UsageError, match=r"the metric errors gives a numpy.ndarray of shape"):
+        trainer.fit((X, NUMBERS), lr=0.0, steps=1, validation=(X, NUMBERS), metrics=errors)
