@@ -148,6 +148,11 @@ class Augmented(Source):
         return self.source.class_names
 
     @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.column_names
+
+    @property
     def in_file_order(self) -> bool:
         """See `Source.in_file_order`."""
         return self.source.in_file_order

@@ -6,7 +6,7 @@ One table, the first line of which that takes the data reads it.
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,9 @@ def source_of(data: Any, manifest: Manifest, text: Text, what: str = "data") -> 
     )
 
 
-def held_source(manifest: Manifest, batches: Iterable[Batch]) -> Source:
+def held_source(
+    manifest: Manifest, batches: Iterable[Batch], class_names: tuple[str, ...]
+) -> Source:
     """The samples of one pass, in memory."""
     inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
     places = {item.spec.name: item.place for item in (*inputs, *labels)}
@@ -78,7 +80,8 @@ def held_source(manifest: Manifest, batches: Iterable[Batch]) -> Source:
         name: join(parts, place) if (place := places.get(name)) else parts[0]
         for name, parts in held.items()
     }
-    return samples_in(arrays, [*held], inputs, labels, "data")
+    found = samples_in(arrays, [*held], inputs, labels, "data")
+    return replace(found, class_names=class_names)
 
 
 def seed_loader(data: Any, seed: int, number: int) -> None:

@@ -25,6 +25,7 @@ class Indexed(Source):
         labels: of the step.
         count: samples of it.
         where: it is told as.
+        class_names: see `Named`.
     """
 
     data: Any
@@ -32,6 +33,7 @@ class Indexed(Source):
     labels: Sequence[Argument]
     count: int
     where: str
+    class_names: tuple[str, ...] = ()
 
     @property
     def is_slow(self) -> bool:
@@ -111,4 +113,27 @@ def indexed(data: Any, manifest: Manifest) -> Indexed:
     count, where = len(data), f"the {type(data).__name__}"
     if not count:
         raise DataError(f"{where} has no samples", where="data", hint="give one that has some")
-    return Indexed(data, manifest.of_role(Role.INPUT), manifest.labels, count, where)
+    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
+    return Indexed(data, inputs, labels, count, where, class_names_in(data, labels))
+
+
+def class_names_in(data: Any, labels: Sequence[Argument]) -> tuple[str, ...]:
+    """The names that a dataset has for its classes; none where it says none.
+
+    Those of Hugging Face have them in the features of the label, those of torchvision in `classes`;
+    a loader or a part of a dataset (`torch.utils.data.Subset`) has those of its `dataset`.
+    """
+    if len(labels) != 1 or labels[0].classes is None:
+        return ()
+    features = getattr(data, "features", None)
+    if isinstance(features, Mapping):
+        keys = [name for name in (labels[0].spec.name, *LABELS) if name in features]
+        return tuple(map(str, getattr(features[keys[0]], "names", ()))) if keys else ()
+    # What a target_transform makes of the numbers is not known.
+    if getattr(data, "target_transform", None) is not None:
+        return ()
+    classes = getattr(data, "classes", None)
+    if isinstance(classes, list | tuple):
+        return tuple(map(str, classes))
+    inner = getattr(data, "dataset", None)
+    return () if inner is None else class_names_in(inner, labels)

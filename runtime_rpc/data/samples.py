@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class Samples(Source):
         count: how many there are.
         where: they come from.
         others: names of arrays of the file that are neither, and were not read.
+        class_names: see `Named`.
+        column_names: see `Named`.
         notes: what is to be said of them.
     """
 
@@ -41,6 +43,8 @@ class Samples(Source):
     count: int
     where: str = "data"
     others: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property

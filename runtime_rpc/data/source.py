@@ -8,10 +8,12 @@ step sees what it would have seen.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 
@@ -23,19 +25,38 @@ Arrays = dict[str, np.ndarray]
 Batch = tuple[Arrays, Arrays]
 
 
+class Named(Protocol):
+    """Samples whose numbers may have names.
+
+    Attributes:
+        where: they come from, for messages.
+        class_names: of the classes by their numbers; none where the samples do not say them.
+        column_names: of the columns of each input that is made of columns, in their order.
+    """
+
+    @property
+    def where(self) -> str: ...  # noqa: D102
+    @property
+    def class_names(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
+
+
 class Source(ABC):
     """Samples with their labels, any of which can be asked for.
 
     Attributes:
         count: how many there are.
         where: they come from, for messages.
-        class_names: of the classes by their numbers; none where the samples do not say them.
+        class_names: see `Named`.
+        column_names: see `Named`.
         notes: what is to be said of them once.
     """
 
     count: int
     where: str
     class_names: tuple[str, ...] = ()
+    column_names: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -85,24 +106,38 @@ class Source(ABC):
         return ahead(self.take, numbers) if self.is_slow else map(self.take, numbers)
 
 
-def check_same_classes(trained: Source, other: Source) -> None:
-    """Checks that each class of two sources has the same number in both.
+def check_same_names(trained: Named, other: Named) -> None:
+    """Checks that each class and each column has the same number in both.
 
     Raises:
-        DataError: one has another: all that is measured on the other source would be of others.
+        DataError: one has another: all that is measured on the other samples would be of others.
     """
-    both = (trained.class_names, other.class_names)
-    if not all(both) or both[0] == both[1]:
-        return
-    number, (mine, its) = next(
-        (n, pair) for n, pair in enumerate(zip(*both, strict=True)) if pair[0] != pair[1]
+    _check_same(
+        (trained.class_names, other.class_names),
+        *("class", (trained.where, other.where)),
+        "give both the same classes in the same order: folders are numbered in the order of their "
+        "names, and one may be empty",
     )
-    raise DataError(
-        f"class {number} is {printable(mine)} in {trained.where}, and {printable(its)} here",
-        where=other.where,
-        hint="classes are numbered in the order of their folders' names: give both the same "
-        "folders; one may be empty",
-    )
+    for name in trained.column_names.keys() & other.column_names.keys():
+        _check_same(
+            (trained.column_names[name], other.column_names[name]),
+            *("column", (trained.where, other.where)),
+            "give both the same columns in the same order: they are the input's numbers in their "
+            "order",
+        )
+
+
+def _check_same(
+    both: tuple[tuple[str, ...], tuple[str, ...]], what: str, where: tuple[str, str], hint: str
+) -> None:
+    # Where one has fewer, those that it has are compared: their numbers are the same.
+    pairs = enumerate(zip(*both, strict=False))
+    number, names = next(((n, pair) for n, pair in pairs if pair[0] != pair[1]), (0, None))
+    if names:
+        mine, its = map(printable, names)
+        raise DataError(
+            f"{what} {number} is {mine} in {where[0]}, and {its} here", where=where[1], hint=hint
+        )
 
 
 @dataclass

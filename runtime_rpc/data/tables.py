@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -212,7 +213,8 @@ def _samples(
     used = {name for each in chosen.values() for name in each}
     # Those that were used have the names of arguments here, which are not the columns' own.
     rest = [name for name in names if name not in used]
-    return samples_in(arrays, [*arrays, *rest], wanted.inputs, wanted.labels, str(path))
+    found = samples_in(arrays, [*arrays, *rest], wanted.inputs, wanted.labels, str(path))
+    return replace(found, column_names={name: tuple(chosen[name]) for name in found.inputs})
 
 
 def _of_label(names: Sequence[str], item: Argument, labels: int, path: Path) -> list[str]:

@@ -6,7 +6,7 @@ when it comes. Its samples are cut into the batches of the step; what is left of
 the next one.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, join, take
 from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.indexed import class_names_in
 from odtc.runtime_rpc.data.source import Arrays, Batch, Stream
 from odtc.runtime_rpc.feed.batches import count_samples, named_arrays
 from odtc.runtime_rpc.feed.calling import pairs
@@ -49,6 +50,8 @@ class Passes:
         begin: is told the number of each pass before it, to set its order.
         ends: the steps at which passes ended so far.
     """
+
+    where = "data"
 
     data: Iterable[Any]
     manifest: Manifest
@@ -167,6 +170,16 @@ class Passes:
             item: arrays[name] for name, item in self._fed.items() if name in arrays and item.place
         }
         return count_samples(cut, "data") if cut else (self.manifest.batch if arrays else 0)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """See `Named`."""
+        return class_names_in(self.data, self.manifest.labels)
+
+    @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Named`."""
+        return {}
 
     @property
     def _fed(self) -> dict[str, Argument]:

@@ -13,7 +13,7 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.given import held_source, seed_loader, source_of
-from odtc.runtime_rpc.data.source import Source, Stream, check_same_classes
+from odtc.runtime_rpc.data.source import Source, Stream, check_same_names
 from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback, OnEpoch
@@ -70,8 +70,9 @@ def fit(trainer: Trained, asked: Asked) -> History:
     epochs = None if asked.steps else asked.epochs or 1
     last_step = feed.steps_of(epochs) if epochs else asked.steps
     validation = validation_of(trainer, asked)
-    if validation and isinstance(feed, Stream):
-        check_same_classes(feed.source, validation.source)
+    if validation:
+        trained = feed.source if isinstance(feed, Stream) else feed
+        check_same_names(trained, validation.source)
     course = Course(
         feed,
         asked.steps,
@@ -108,7 +109,7 @@ def text_of(tokenizer: str | None, end_token: str | None, *, pack: bool) -> Text
     return Text(Path(tokenizer) if tokenizer else None, end_token, pack)
 
 
-def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) -> Feed:
+def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) -> Stream | Passes:
     """The batches of what a caller gives.
 
     Args:
@@ -150,7 +151,8 @@ def validation_of(trainer: Trained, asked: Asked) -> Validation | None:
     manifest = trainer.manifest
     source = source_of(data, manifest, asked.text, "validation")
     if source is None:
-        source = held_source(manifest, Passes(data, manifest).one_pass())
+        passes = Passes(data, manifest)
+        source = held_source(manifest, passes.one_pass(), passes.class_names)
     _warn(source)
     found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), asked.ema)
     if note := found.note:

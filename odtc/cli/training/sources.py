@@ -23,18 +23,18 @@ def read_source(
         trained: the samples that are trained, where these are others.
 
     Raises:
-        DataError: they cannot be read, or do not fit the step, or number classes in another way
-            than those that are trained.
+        DataError: they cannot be read, or do not fit the step, or number classes or columns in
+            another way than those that are trained.
         UnsupportedError: they are text, and the step is none of a language model.
         UsageError: they are text, and there is no tokenizer.
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
-    from odtc.runtime_rpc.data.source import check_same_classes
+    from odtc.runtime_rpc.data.source import check_same_names
 
     source = read_data(path, manifest, text)
     if trained:
-        check_same_classes(trained, source)
+        check_same_names(trained, source)
     for note in source.notes:
         say(f"note: {note}")
     return source
