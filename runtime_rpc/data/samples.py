@@ -35,6 +35,7 @@ class Samples(Source):
         class_names: see `Named`.
         column_names: see `Named`.
         notes: what is to be said of them.
+        is_text: see `Source`.
     """
 
     inputs: Mapping[str, np.ndarray]
@@ -46,6 +47,7 @@ class Samples(Source):
     class_names: tuple[str, ...] = ()
     column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    is_text: bool = False
 
     @property
     def in_file_order(self) -> bool:

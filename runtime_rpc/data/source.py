@@ -20,6 +20,7 @@ import numpy as np
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.runtime_rpc.data.ahead import ahead
+from odtc.runtime_rpc.data.wanted import Text
 
 Arrays = dict[str, np.ndarray]
 Batch = tuple[Arrays, Arrays]
@@ -51,6 +52,7 @@ class Source(ABC):
         class_names: see `Named`.
         column_names: see `Named`.
         notes: what is to be said of them once.
+        is_text: whether they were made of text, or of tokens without labels.
     """
 
     count: int
@@ -58,6 +60,7 @@ class Source(ABC):
     class_names: tuple[str, ...] = ()
     column_names: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+    is_text: bool = False
 
     def __len__(self) -> int:
         return self.count
@@ -104,6 +107,14 @@ class Source(ABC):
         starts = range(0, self.count, size)
         numbers = (np.arange(start, min(start + size, self.count)) for start in starts)
         return ahead(self.take, numbers) if self.is_slow else map(self.take, numbers)
+
+
+def notes_of(source: Source, text: Text) -> tuple[str, ...]:
+    """What is to be said of samples that were read as such text would be."""
+    if source.is_text or text == Text():
+        return source.notes
+    said = f"{source.where}: it has no text: tokenizer, end token and packing change nothing of it"
+    return (*source.notes, said)
 
 
 def check_same_names(trained: Named, other: Named) -> None:

@@ -36,6 +36,12 @@ class Callback:
         """In place of that after an error or an interrupt, which goes on its way afterwards."""
 
 
+def unknown_hooks(callback: Callback) -> tuple[str, ...]:
+    """What is called as a hook is, and is none: those of other libraries, and misspelt ones."""
+    names = sorted(name for name in dir(type(callback)) if name.startswith("on_"))
+    return tuple(name for name in names if not hasattr(Callback, name))
+
+
 class OnEpoch(Callback):
     """A function that gets the row of each epoch.
 

@@ -11,12 +11,13 @@ from typing import Any
 from odtc.core.errors import UsageError
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
+from odtc.core.options.option_text import did_you_mean
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.given import held_source, seed_loader, source_of
-from odtc.runtime_rpc.data.source import Source, Stream, check_same_names
+from odtc.runtime_rpc.data.source import Source, Stream, check_same_names, notes_of
 from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.feed.calling import schedule_of
-from odtc.runtime_rpc.loop.callback import Callback, OnEpoch
+from odtc.runtime_rpc.loop.callback import Callback, OnEpoch, unknown_hooks
 from odtc.runtime_rpc.loop.course import Course
 from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
@@ -91,6 +92,8 @@ def fit(trainer: Trained, asked: Asked) -> History:
     for each in callbacks:
         if isinstance(each, BestCheckpoint):
             each.restored(run)
+            if missing := each.missing(run):
+                warn_caller(missing)
     return history
 
 
@@ -134,7 +137,7 @@ def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) ->
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
         return Passes(data, manifest, begin=partial(seed_loader, data, seed))
-    _warn(source)
+    _warn(source, text)
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)
 
 
@@ -153,7 +156,7 @@ def validation_of(trainer: Trained, asked: Asked) -> Validation | None:
     if source is None:
         passes = Passes(data, manifest)
         source = held_source(manifest, passes.one_pass(), passes.class_names)
-    _warn(source)
+    _warn(source, asked.text)
     found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), asked.ema)
     if note := found.note:
         warn_caller(note)
@@ -201,6 +204,12 @@ def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[
 
 def _callback(given: Any) -> Callback:
     if isinstance(given, Callback):
+        for name in unknown_hooks(given):
+            hooks = [each for each in dir(Callback) if each.startswith("on_")]
+            warn_caller(
+                f"{type(given).__name__}.{name} is never called: {did_you_mean(name, hooks)}"
+                f"the hooks are {', '.join(hooks)}"
+            )
         return given
     if callable(given) and not isinstance(given, type):
         return OnEpoch(given)
@@ -211,8 +220,8 @@ def _callback(given: Any) -> Callback:
     )
 
 
-def _warn(source: Source) -> None:
-    for note in source.notes:
+def _warn(source: Source, text: Text) -> None:
+    for note in notes_of(source, text):
         warn_caller(note)
 
 

@@ -35,7 +35,8 @@ class History:
         if key not in names:
             raise UsageError(
                 f"the history has no column {key!r}",
-                hint=f"{did_you_mean(key, names)}it has {', '.join(names) or 'no rows'}",
+                hint=f"{did_you_mean(str(key), names)}it has {', '.join(names) or 'no rows'}; "
+                "history.rows has the rows",
             )
         return [row[key] for row in self.rows if key in row]
 

@@ -126,6 +126,14 @@ class BestCheckpoint(Callback):
         assert self._monitor
         return self._monitor.best(run, self._after)
 
+    def missing(self, run: "Run") -> str:
+        """What is to be said where validations had no number, so that none is the best."""
+        measured = any(row["step"] > self._after for row in run.history)
+        if not measured or self.best(run) is not None:
+            return ""
+        weights = "; the weights are those of the last step" if self.restore else ""
+        return f"{self.column} was no number at any validation: {self.path} is not written{weights}"
+
     def _is_of(self, step: int) -> bool:
         """Whether the file is the checkpoint of a step."""
         try:

@@ -22,7 +22,7 @@ class EarlyStopping(Callback):
 
     Args:
         monitor: column of the history; `val_loss` by default.
-        patience: rows that may follow the best one without an improvement.
+        patience: rows that may follow the best one without an improvement; NaN is none.
         min_delta: the least by which a value has to be better.
         mode: `min` or `max`; by default what is better of the column.
 
@@ -63,15 +63,14 @@ class EarlyStopping(Callback):
         best, at, waited = math.nan, 0, 0
         for row in run.history:
             value = row.get(monitor.column, math.nan)
-            if math.isnan(best) or monitor.improves(value, best, self._least):
+            is_first = math.isnan(best) and not math.isnan(value)
+            if is_first or monitor.improves(value, best, self._least):
                 best, at, waited = value, row["step"], 0
             else:
                 waited += 1
         if waited >= self._patience:
-            run.stop(
-                f"{monitor.column} is no better than {best:.4g} at step {at} for {waited} "
-                "validations"
-            )
+            what = f"is no better than {best:.4g} at step {at}" if at else "is no number"
+            run.stop(f"{monitor.column} {what} for {waited} validations")
 
 
 class TimeLimit(Callback):

@@ -206,3 +206,13 @@ def test_a_path_that_is_no_file_says_what_it_is(
     given = {"PATH": path, "ART": digits.artifact}
     assert main([str(given.get(word, word)) for word in words]) != ExitCode.OK
     assert said in capsys.readouterr().err
+
+
+def test_a_schedule_shorter_than_the_run_is_said(
+    digits: Digits, tmp_path: Path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    argv = [{"ART": str(digits.artifact), "DATA": str(digits.train)}.get(a, a) for a in TRAIN]
+    assert main([*argv, "--steps", "6", "--schedule", "cosine{steps=2}"]) == 0
+    said = capsys.readouterr().err
+    assert "cosine ends after 2 of 6 updates; the learning rate stays at 0\n" in said

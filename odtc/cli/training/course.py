@@ -81,7 +81,14 @@ class Course:
 
         if self.warmup >= updates:
             say(f"note: all {updates} updates are of the warm-up, which takes {self.warmup}")
-        schedule = parse_schedule(self.schedule, self.lr, max(updates - self.warmup, 1))
+        length = max(updates - self.warmup, 1)
+        schedule = parse_schedule(self.schedule, self.lr, length)
+        steps = getattr(schedule, "steps", length)
+        if steps < length:
+            say(
+                f"note: {schedule.name} ends after {steps} of {length} updates; the learning rate "
+                f"stays at {schedule(steps):.3g}"
+            )
         return Warmup(schedule, self.warmup) if self.warmup else schedule
 
 

@@ -30,11 +30,11 @@ def read_source(
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
-    from odtc.runtime_rpc.data.source import check_same_names
+    from odtc.runtime_rpc.data.source import check_same_names, notes_of
 
     source = read_data(path, manifest, text)
     if trained:
         check_same_names(trained, source)
-    for note in source.notes:
+    for note in notes_of(source, text):
         say(f"note: {note}")
     return source

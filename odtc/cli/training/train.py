@@ -308,6 +308,8 @@ def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> None:
     if run.history.stopped:
         say(f"note: ended after step {run.step}: {run.history.stopped}")
     row = best and best.best(run)
+    if best and (missing := best.missing(run)):
+        say(f"note: {missing}")
     if not best or not row:
         return
     what = f"step {row['step']}, {best.column} {row[best.column]:.4g}"

@@ -53,7 +53,7 @@ def read_documents(path: Path, tokenizer: Tokenizer | None) -> list[Document]:
     if not os.path.isfile(path):
         raise DataError("the data file does not exist", where=str(path), hint="check the path")
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = path.read_text("utf-8-sig").split("\n")
     except ValueError as error:
         raise DataError(f"not UTF-8 ({error})", where=str(path), hint=_FORMS) from error
     return [
@@ -126,7 +126,7 @@ def _parts(
     texts = {name: found[name] for name in TEXTS if name in found}
     if set(texts) not in ({"text"}, {"prompt", "completion"}):
         return
-    if not all(isinstance(text, str) for text in texts.values()):
+    if not all(isinstance(text, str) and _is_unicode(text) for text in texts.values()):
         raise DataError(f"{' or '.join(texts)} is no text", where=where, hint=_FORMS)
     if tokenizer is None:
         raise UsageError(
@@ -140,6 +140,11 @@ def _parts(
         yield ids, np.full(len(ids), name != "prompt")
     if tokenizer.end is not None:
         yield np.asarray([tokenizer.end]), np.asarray([True])
+
+
+def _is_unicode(text: str) -> bool:
+    r"""Whether it can be written: JSON may have half of a pair of surrogates, as in "\ud83d"."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _given(found: Mapping[str, Any], where: str) -> tuple[np.ndarray, np.ndarray]:

@@ -72,6 +72,17 @@ def test_it_is_said_that_the_last_weights_are_not_the_best(digits: Digits, here:
     assert "; the best are in best.ckpt: step " in capsys.readouterr().err
 
 
+def test_a_best_that_never_was_is_said(digits: Digits, here: Path, capsys):
+    with np.load(digits.test) as test:
+        np.savez("nan.npz", x=np.full_like(test["x"], np.nan), label=test["label"])
+    watch = ("--validation", "nan.npz", "--patience", "2", "--best", "b.ckpt", "--restore-best")
+    assert main(trained(digits, *RUN, *watch, "--epochs", "9")) == 0
+    said = capsys.readouterr().err
+    assert "val_loss is no number for 2 validations" in said
+    assert "note: val_loss was no number at any validation: b.ckpt is not written; the w" in said
+    assert not Path("b.ckpt").exists()
+
+
 def test_a_run_that_is_cut_by_its_time_goes_on_to_the_same_history(
     digits: Digits, here: Path, run_json
 ):

@@ -41,11 +41,18 @@ def test_each_form(tmp_path: Path) -> None:
     assert read_documents(path, without)[0].ids.tolist() == [0, 3, 4, 5]
 
 
+def test_a_mark_of_the_byte_order_is_no_text(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"input_ids": [3, 4]})
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [each.ids.tolist() for each in read_documents(path, None)] == [[3, 4]]
+
+
 WRONG = {
     "line 2: not JSON": '{"input_ids": [1]}\n{"text"',
     "the line has no text and no tokens": "[1, 2]",
     "no text and no tokens": '{"prompt": "the"}',
     "prompt or completion is no text": '{"prompt": "the", "completion": 4}',
+    "text is no text": '{"text": "half of a pair: \\ud83d"}',
     "input_ids is no list of numbers of tokens": '{"input_ids": [1, 2.5]}',
     "input_ids is no list of numbers": '{"input_ids": [1, 99999999999999999999]}',
     "input_ids is no list": '{"input_ids": [-100, 1]}',
