@@ -13,6 +13,7 @@ from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.parquet_pages import check_pages
 from odtc.runtime_rpc.data.samples import LABELS, Samples, samples_in
 from odtc.runtime_rpc.data.wanted import Wanted
 from odtc.runtime_rpc.feed.arrays import cast
@@ -113,6 +114,7 @@ def _parquet_table(path: Path, choose: Callable[[Sequence[str]], Sequence[str]])
             for field in used:
                 _check_type(field.name, field.type, path)
             _check_memory(file.metadata.num_rows, [each.type for each in used], path)
+            check_pages(path, file.metadata, {each.name for each in used})
             return file.read([each.name for each in used])
     except (ArrowException, OSError) as error:
         raise _unreadable(path, "Parquet", error) from error
