@@ -25,7 +25,8 @@ from odtc.passes.ir.written_out import Grown, Growth
 # What any form makes of an extremum, at most. A value that is named counts as often as code
 # generators look at it: a chain of twelve took them minutes.
 GROWN: Grown = {"Max": Growth(5, 6), "Min": Growth(5, 6)}
-# From an extremum of floats, a `tirx.Max` or `tirx.Min`, to what has its value, but keeps NaN.
+# From an extremum of floats, a `tirx.Max` or `tirx.Min`, to what has its value, but keeps NaN; a
+# `tirx.Select`, which keeps it as it stands, may become something shorter.
 NanGuard = Callable[[Any], ir.Expr]
 
 
@@ -41,6 +42,8 @@ def is_number(value: ir.Expr) -> bool:
 
 def by_comparison(node: Any) -> ir.Expr:
     """With a constant one instruction of x86, as before; of two values three."""
+    if isinstance(node, tirx.Select):
+        return node
     if is_number(node.a):
         return node
     if is_number(node.b):
@@ -52,6 +55,8 @@ def by_comparison(node: Any) -> ir.Expr:
 
 def by_question(node: Any) -> ir.Expr:
     """Where compilers take extrema for functions that drop NaN: what is NaN is found first."""
+    if isinstance(node, tirx.Select):
+        return node
     if is_number(node.a):
         return by_question(type(node)(node.b, node.a))
 
@@ -64,7 +69,14 @@ def by_question(node: Any) -> ir.Expr:
 
 
 def by_instruction(node: Any) -> ir.Expr:
-    """An instruction that AArch64 has, where x86 would take several."""
+    """An instruction that AArch64 has, where x86 would take several.
+
+    It is taken for a choice that bounds a value by a constant, too: a comparison, a choice and
+    copies of registers otherwise.
+    """
+    node = _as_extremum(node)
+    if isinstance(node, tirx.Select):
+        return node
     name = "llvm.maximum" if isinstance(node, tirx.Max) else "llvm.minimum"
     return tirx.call_llvm_pure_intrin(node.ty, name, node.a, node.b)
 
@@ -90,10 +102,24 @@ class KeepNan(Pass):
         for variable, kernel in module.functions_items():
             if isinstance(kernel, tirx.PrimFunc):
                 body = kernel.body
-                for kind in (tirx.Max, tirx.Min):
+                for kind in (tirx.Max, tirx.Min, tirx.Select):
                     body = tvm_ffi.structural_map(body, (kind, kept))
                 rewritten.update_func(variable, kernel.with_body(body))
         return rewritten
+
+
+def _as_extremum(node: Any) -> Any:
+    """The extremum that a choice between a value and a constant bound of it is; else the node."""
+    if not (isinstance(node, tirx.Select) and is_number(node.true_value)):
+        return node
+    bound, value = node.true_value, node.false_value
+    for kind, beyond in (
+        (tirx.Max, (tirx.LT(value, bound), tirx.GT(bound, value))),
+        (tirx.Min, (tirx.GT(value, bound), tirx.LT(bound, value))),
+    ):
+        if any(tvm_ffi.structural_equal(node.condition, each) for each in beyond):
+            return kind(value, bound)
+    return node
 
 
 def _is_beyond(node: Any, x: ir.Expr) -> ir.Expr:

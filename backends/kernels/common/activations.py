@@ -16,9 +16,10 @@ def activated(name: str, value: ir.Expr, number: Callable[[float], ir.Expr]) -> 
         number: makes a constant of the value's type.
     """
     zero, six = number(0.0), number(6.0)
+    positive = tirx.Select(value < zero, zero, value)
     values = {
         "": value,
         "relax.nn.relu": tirx.max(value, zero),
-        relu6.name: tirx.Select(value < zero, zero, tirx.Select(value > six, six, value)),
+        relu6.name: tirx.Select(positive > six, six, positive),
     }
     return values[name]

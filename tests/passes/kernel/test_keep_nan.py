@@ -101,6 +101,29 @@ def test_instructions_of_arm(other: Callable[[ir.Expr], Any]) -> None:
     assert set(found) == {"fmax"}
 
 
+def _bounded(x: ir.Expr) -> ir.Expr:
+    below = tirx.Select(x < 0.0, tirx.const(0.0, "float32"), x)
+    return tirx.Select(below > 6.0, tirx.const(6.0, "float32"), below)
+
+
+def test_bounds_by_choice_are_instructions_of_arm() -> None:
+    """As ReLU6 has them: a choice from the other side, or of other values, is none."""
+    found = arithmetic(kernel(lambda a, b: _bounded(a), by_instruction), ARM)
+    assert set(found) - {"fmov"} == {"fmax", "fmin"}
+    zero = tirx.const(0.0, "float32")
+    for build in (
+        lambda a, b: tirx.Select(a < 1.0, zero, a),
+        lambda a, b: tirx.Select(a < 0.0, zero, b),
+        lambda a, b: tirx.Select(a <= 0.0, zero, a),
+        lambda a, b: tirx.Select(a < b, b, a),
+    ):
+        module = kernel(build, None)
+        tvm.ir.assert_structural_equal(KeepNan(by_instruction).run(module), module)
+    module = kernel(lambda a, b: _bounded(a), None)
+    for form in (by_comparison, by_question):
+        tvm.ir.assert_structural_equal(KeepNan(form).run(module), module)
+
+
 def test_integers_stay_as_they_are() -> None:
     a = te.placeholder((8,), "int32", "a")
     out = te.compute((8,), lambda i: tirx.max(a[i], 0), "out")
