@@ -9,6 +9,7 @@ A channel `c` may have several filters; its outputs `o` follow each other.
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from tvm import ir, tirx
@@ -55,7 +56,7 @@ def _forward(product: Product, machine: Machine) -> None:
     (batch, channels, *_), lanes, taps = _sizes(x), machine.lanes, window.taps()
     filters, shifts = _sizes(w)[0] // channels, [tap.shift for tap in taps]
     band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
-    at_once = _rows_at_once(window.out[1], machine)
+    at_once = _rows_at_once(window.out[1], machine, _shared_rows(window, machine))
     each = planes_each(batch * channels, machine)
     with T.parallel(batch * channels // each) as task:
         staged = _zeros(*band.shape, lanes)
@@ -145,6 +146,7 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
     outputs, shifts = _sizes(dy)[1], [tap.shift for tap in taps]
     band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
     each, lanes = planes_each(outputs, machine), widest(window.out[1], machine.lanes)
+    pairs = _shared_rows(window, machine) > 2 and band.rows > 1
     with T.parallel(outputs // each) as task:
         staged = _zeros(*band.shape, machine.lanes)
         sums = T.sblock_alloc_buffer((len(taps), lanes), "float32")
@@ -158,12 +160,44 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
                     stage(staged, band, first, machine.lanes, read)
                     for start in range(0, len(taps), _SUMS):
                         group = list(enumerate(taps))[start : start + _SUMS]
-                        _add(sums, group, staged, band, partial(_from, first, slope), known)
+                        add = partial(_add, sums, group, staged, band, partial(_from, first, slope))
+                        _each_new_row(band, known, pairs, add)
 
                 each_band(band, from_band)
             for slot, tap in enumerate(taps):
                 parts = [sums[slot, lane] for lane in range(lanes)]
                 product.store([o, 0, *tap.at], _pairwise(parts))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a band: `count` times `at_once`, which share most of what they read."""
+
+    first: Index
+    count: Index
+    at_once: int
+
+    def at(self, step: Index) -> list[Index]:
+        """Those that are added together."""
+        return [self.first + step * self.at_once + k for k in range(self.at_once)]
+
+
+def _each_new_row(band: Band, known: Index, pairs: bool, add: Callable[["_Rows"], None]) -> None:
+    """Emits `add` for the rows of a band that are not in the sums.
+
+    Args:
+        band: with rows of results.
+        known: of them, those that are in the sums.
+        pairs: whether two rows are added at once; one of an odd number is added first.
+        add: emits what some rows add.
+    """
+    if not pairs:
+        add(_Rows(known, band.rows - known, 1))
+        return
+    odd = (band.rows - known) % 2
+    if not isinstance(known, int) or odd:
+        add(_Rows(known, odd, 1))
+    add(_Rows(known + odd, (band.rows - known) // 2, 2))
 
 
 def _add(
@@ -172,9 +206,9 @@ def _add(
     staged: tirx.Buffer,
     band: Band,
     slope: Read,
-    known: Index,
+    rows: "_Rows",
 ) -> None:
-    """Emits what a band adds to the sums of some taps.
+    """Emits what some rows of a band add to the sums of some taps.
 
     Args:
         sums: a vector for each tap.
@@ -182,25 +216,26 @@ def _add(
         staged: the band.
         band: how it lies.
         slope: the gradient of its results.
-        known: of its rows, those that are in the sums.
+        rows: those.
     """
     lanes = int(sums.shape[1])
     whole = ramp(0, lanes)
     held = T.sblock_alloc_buffer((len(group), lanes), "float32", scope="local")
     for slot, (number, _) in enumerate(group):
         T.buffer_store(held, sums[number, whole], [slot, whole])
-    with T.serial(known, band.rows) as row:
+    with T.serial(rows.count) as step:
 
         def add(column: Index, width: int, seen: int) -> None:
-            value = slope(row, column, width)
-            if seen:
-                is_new = ramp(0, width) >= splat(index(seen), width)
-                value = tirx.Select(is_new, value, _zero(width))
-            value = T.bind(value)
-            for slot, (_, tap) in enumerate(group):
-                at = band.at(*_moved((row, column), tap))
-                there = staged[tap.phase, ramp(at, width)]
-                T.buffer_store(held, held[slot, whole] + value * there, [slot, whole])
+            for row in rows.at(step):
+                value = slope(row, column, width)
+                if seen:
+                    is_new = ramp(0, width) >= splat(index(seen), width)
+                    value = tirx.Select(is_new, value, _zero(width))
+                value = T.bind(value)
+                for slot, (_, tap) in enumerate(group):
+                    at = band.at(*_moved((row, column), tap))
+                    there = staged[tap.phase, ramp(at, width)]
+                    T.buffer_store(held, held[slot, whole] + value * there, [slot, whole])
 
         each_part(band.results[1], lanes, add)
     for slot, (number, _) in enumerate(group):
@@ -217,11 +252,20 @@ DEPTHWISE_LOOPS: dict[str, Callable[[Product, Machine], None]] = dict(
 )
 
 
-def _rows_at_once(columns: int, machine: Machine) -> int:
+def _rows_at_once(columns: int, machine: Machine, shared: int = 2) -> int:
     """Rows of results that are computed at once: they share taps, where rows fill a vector."""
-    usual = 2 if columns >= machine.lanes else 1
+    usual = shared if columns >= machine.lanes else 1
     (rows,) = machine.decide("rows", [(each,) for each in _ROWS], (usual,))
     return rows
+
+
+def _shared_rows(window: Window, machine: Machine) -> int:
+    """Rows of results of a forward kernel that are worth computing at once.
+
+    A phone's core loads hardly more vectors than it multiplies: four rows read a quarter less than
+    two, where each row of the image is read by several rows of results.
+    """
+    return 4 if machine.first_bytes and window.stride[0] == 1 else 2
 
 
 def _each_row(band: Band, at_once: int, emit: Callable[[Index, int], None]) -> None:

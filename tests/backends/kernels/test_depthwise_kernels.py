@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 import tvm
+import tvm_ffi
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tvm import relax, tirx
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.autoschedule.tuning.tasks import Writer
+from odtc.backends.caches import Caches
 from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import TunedChoice
 from odtc.backends.kernels.convolution.depthwise import DEPTHWISE_LOOPS
@@ -18,7 +20,7 @@ from odtc.backends.kernels.convolution.grouped_rules import TRANSPOSED, grouped_
 from odtc.backends.kernels.convolution.rules import convolution_rules, marked
 from odtc.backends.kernels.convolution.terms import Convolution
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
-from odtc.backends.kernels.product.tile import machine_of
+from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import WriteProducts, write_product
 from odtc.core.ir.product_marks import TUNED, WORKLOAD
@@ -29,6 +31,8 @@ from odtc.passes.ir.bindings import bindings_of
 from tests.backends.products.guarded import run_guarded
 from tests.fast import examples
 
+# With AVX-512, with short vectors, and a phone's core, whose caches are known.
+MACHINES = [machine_of(512), machine_of(128), machine_of(128, caches=Caches(1 << 16, 1 << 19))]
 FAMILIES = ["convolution", "data-gradient", "weight-gradient"]
 # Of a window that walks over more than one band.
 LARGE = {
@@ -77,7 +81,7 @@ def gradients_of(
     return calls[TRANSPOSED], calls[grouped_weight_gradient.name]
 
 
-def kernels_of(case: dict, bits: int, *, has_tail: bool = False) -> dict[str, FusedProduct]:
+def kernels_of(case: dict, on: Machine, *, has_tail: bool = False) -> dict[str, FusedProduct]:
     """The three products of a convolution's step, by family; a rectifier is after the first."""
     shape, channels = case["shape"], case["shape"][1]
     weight = (channels * case["filters"], 1, *case["kernel"])
@@ -99,7 +103,7 @@ def kernels_of(case: dict, bits: int, *, has_tail: bool = False) -> dict[str, Fu
             result = builder.emit_output(relax.Tuple([y, dx, dw]))
         builder.emit_func_output(result)
     module = builder.finalize()
-    rules = grouped_rules(convolution_rules(), machine_of(bits))
+    rules = grouped_rules(convolution_rules(), on)
     for step in (
         X.LegalizeOps(rules),
         X.AnnotateTIROpPattern(),
@@ -125,15 +129,15 @@ def expected(case: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     return {name: each.detach().numpy() for name, each in results.items() if each is not None}
 
 
-def check(family: str, case: dict, bits: int, data: st.DataObject) -> None:
+def check(family: str, case: dict, on: Machine, data: st.DataObject) -> None:
     """One product with choices that are drawn."""
-    product = kernels_of(case, bits)[family]
+    product = kernels_of(case, on)[family]
     told: dict[str, tuple[int, ...]] = {}
-    machine, decisions = machine_of(bits).telling(told)
+    machine, decisions = on.telling(told)
     write_product(product, machine, DEPTHWISE_LOOPS)
     for name, decision in decisions.made.items():
         told[name] = data.draw(st.sampled_from(decision.candidates), name)
-    machine, decisions = machine_of(bits).telling(told)
+    machine, decisions = on.telling(told)
     kernel = write_product(product, machine, DEPTHWISE_LOOPS)
     assert not decisions.unknown
     rng = np.random.default_rng(0)
@@ -151,24 +155,49 @@ def check(family: str, case: dict, bits: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=examples(8), deadline=None)
-@given(case=convolutions(), bits=st.sampled_from([128, 512]), data=st.data())
+@given(case=convolutions(), on=st.sampled_from(MACHINES), data=st.data())
 def test_every_choice_computes_the_same(
-    family: str, case: dict, bits: int, data: st.DataObject
+    family: str, case: dict, on: Machine, data: st.DataObject
 ) -> None:
     assume(fits(case))
-    check(family, case, bits, data)
+    check(family, case, on, data)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=examples(4), deadline=None)
-@given(stride=st.integers(1, 2), bits=st.sampled_from([128, 512]), data=st.data())
-def test_planes_of_several_bands(family: str, stride: int, bits: int, data: st.DataObject) -> None:
-    check(family, LARGE | {"stride": (stride, stride)}, bits, data)
+@given(stride=st.integers(1, 2), on=st.sampled_from(MACHINES), data=st.data())
+def test_planes_of_several_bands(
+    family: str, stride: int, on: Machine, data: st.DataObject
+) -> None:
+    check(family, LARGE | {"stride": (stride, stride)}, on, data)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 8])
+def test_pairs_of_rows_are_as_many_as_there_are(rows: int) -> None:
+    """Rows of bands that reach back, with an odd number of new rows, too."""
+    phone = MACHINES[-1].telling({"block": (rows,)})[0]
+    product = kernels_of(LARGE, phone)["weight-gradient"]
+    rng = np.random.default_rng(0)
+    shapes = [[int(size) for size in each.shape] for each in product.parameters]
+    x, dy = ((rng.integers(-8, 8, shape) / 4).astype(np.float32) for shape in shapes[:2])
+    (found,) = run_guarded(write_product(product, phone, DEPTHWISE_LOOPS), [x, dy])
+    arrays = {"x": x, "dy": dy, "w": np.zeros(shapes[-1], np.float32)}
+    wanted = expected(LARGE, arrays)["weight-gradient"].astype(np.float32)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("family", ["convolution", "weight-gradient"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_phone_shares_rows_where_windows_overlap(family: str, stride: int) -> None:
+    """Short vectors alone change nothing, nor does a stride with rows of its own."""
+    product = kernels_of(LARGE | {"stride": (stride, stride)}, MACHINES[-1])[family]
+    drafts = [write_product(product, on, DEPTHWISE_LOOPS) for on in MACHINES[1:]]
+    assert tvm_ffi.structural_equal(*drafts) == (stride == 2)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_there_is_something_to_decide(family: str) -> None:
-    product = kernels_of(LARGE, 256)[family]
+    product = kernels_of(LARGE, machine_of(256))[family]
     machine, decisions = machine_of(256).telling({})
     write_product(product, machine, DEPTHWISE_LOOPS)
     assert {"block", "tasks"} <= set(decisions.made)
@@ -177,7 +206,7 @@ def test_there_is_something_to_decide(family: str) -> None:
 
 
 def test_what_is_behind_a_convolution_is_stored_by_its_kernel() -> None:
-    product = kernels_of(LARGE, 256, has_tail=True)["convolution"]
+    product = kernels_of(LARGE, machine_of(256), has_tail=True)["convolution"]
     machine = machine_of(256)
     assert workload_of(product, machine).endswith("= T.max(x, T.float32(0.0))")
     rng = np.random.default_rng(0)
@@ -198,9 +227,11 @@ def test_workloads_that_differ_share_no_record() -> None:
         LARGE | {"shape": (2, 4, 45, 37)},
     ]
     texts = [
-        workload_of(product, machine) for case in near for product in kernels_of(case, 256).values()
+        workload_of(product, machine)
+        for case in near
+        for product in kernels_of(case, machine).values()
     ]
-    texts.append(workload_of(kernels_of(LARGE, 256, has_tail=True)["convolution"], machine))
+    texts.append(workload_of(kernels_of(LARGE, machine, has_tail=True)["convolution"], machine))
     assert len(texts) == len(set(texts)) == 16
 
 
