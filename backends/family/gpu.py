@@ -12,6 +12,7 @@ from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.source import compact_source
+from odtc.backends.gpu.take_gradient import take_gradient_rules
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.gather.take import take_rules
 from odtc.backends.kernels.product.tile import Machine
@@ -46,7 +47,8 @@ def gpu_family(target: Target, has_half: bool) -> Family:
         gpu_grouped_rules(convolution_rules())
         | gpu_max_pool2d_rules()
         | row_rules(Team(gpu.group, gpu.groups))
-        | take_rules(chunk=1)
+        | take_rules()
+        | take_gradient_rules()
         | (concat_rules(buffers) if buffers else {})
         | plain_rules(_ONE_ITEM),
         WriteProducts(gpu, GPU_LOOPS),

@@ -30,14 +30,10 @@ PARALLEL_ELEMENTS = 1 << 14
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
-def take_rules(chunk: int = CHUNK) -> dict[str, Rule]:
-    """Legalisation rules for `relax.transform.LegalizeOps`, by operator.
-
-    Args:
-        chunk: columns of a gradient that a thread sums.
-    """
+def take_rules() -> dict[str, Rule]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
     return {
-        "relax.grad.take_backward": lambda builder, call: _lower_gradient(builder, call, chunk),
+        "relax.grad.take_backward": _lower_gradient,
         "relax.scatter_nd": _lower_scatter,
         "relax.take": _lower_take,
     }
@@ -199,7 +195,7 @@ def _shape(expression: relax.Expr) -> list[int]:
     return [int(size) for size in expression.ty.shape]
 
 
-def _apply(
+def apply_kernel(
     builder: relax.BlockBuilder,
     name: str,
     kernel: tirx.PrimFunc,
@@ -215,7 +211,7 @@ def _apply(
     )
 
 
-def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
+def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
     """Elements before, along and after an axis."""
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
@@ -225,26 +221,26 @@ def _lower_take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     data, indices = stored(builder, call.args[0]), call.args[1]
     if call.attrs.axis is None or str(call.attrs.mode) != "wrap" or not len(indices.ty.shape):
         return call.op.get_attr("FLegalize")(builder, call)
-    outer, size, inner = _around(_shape(data), int(call.attrs.axis))
+    outer, size, inner = around(_shape(data), int(call.attrs.axis))
     count = math.prod(_shape(indices))
     kernel = take_kernel(outer, size, inner, count, str(data.ty.dtype), str(indices.ty.dtype))
     operands = [(data, (outer, size, inner)), (indices, (count,))]
-    taken = _apply(builder, "take", kernel, operands, (outer, count, inner))
+    taken = apply_kernel(builder, "take", kernel, operands, (outer, count, inner))
     if data.ty.dtype != call.ty.dtype:
         taken = builder.emit(relax.op.astype(taken, call.ty.dtype))
     return relax.op.reshape(taken, _shape(call))
 
 
-def _lower_gradient(builder: relax.BlockBuilder, call: relax.Call, chunk: int) -> relax.Expr:
+def _lower_gradient(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     adjoint, data, indices = call.args
     shape = _shape(data)
-    outer, size, inner = _around(shape, int(call.attrs.axis))
+    outer, size, inner = around(shape, int(call.attrs.axis))
     count = math.prod(_shape(indices))
     kernel = take_gradient_kernel(
-        outer, size, inner, count, str(data.ty.dtype), str(indices.ty.dtype), chunk
+        outer, size, inner, count, str(data.ty.dtype), str(indices.ty.dtype), CHUNK
     )
     operands = [(adjoint, (outer, count, inner)), (indices, (count,))]
-    gradient = _apply(builder, "take_gradient", kernel, operands, (outer, size, inner))
+    gradient = apply_kernel(builder, "take_gradient", kernel, operands, (outer, size, inner))
     return relax.op.reshape(gradient, shape)
 
 
@@ -259,4 +255,4 @@ def _lower_scatter(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         rows, width, listed[0], str(data.ty.dtype), str(indices.ty.dtype), reduction
     )
     operands = [(data, shape), (indices, listed), (updates, _shape(updates))]
-    return _apply(builder, "scatter", kernel, operands, shape)
+    return apply_kernel(builder, "scatter", kernel, operands, shape)

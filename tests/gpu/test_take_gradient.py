@@ -1,0 +1,38 @@
+"""The gradient of reading rows by index on a GPU, in training steps, against PyTorch."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+from benchmarks.models.pytorch.spec import TorchModel, classes
+from odtc.backends.gpu import take_gradient
+from tests.gpu.on_device import KINDS
+from tests.models.parity import check_parity
+
+# Indices of a sample: parts of the sorted ones begin and end within rows, and between them.
+_LENGTH, _ROWS = 37, 50
+DRAWN: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "one row": lambda _, batch: np.full((batch, _LENGTH), 3),
+    "each once": lambda rng, batch: np.stack(
+        [rng.permutation(_ROWS)[:_LENGTH] for _ in range(batch)]
+    ),
+    "whole parts": lambda _, batch: np.arange(batch * _LENGTH).reshape(batch, -1)
+    // take_gradient._PART,
+    "any": lambda rng, batch: rng.integers(0, 5, (batch, _LENGTH)) ** 2,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("drawn", DRAWN)
+def test_rows_get_the_sums_of_their_indices(kind: str, drawn: str, tmp_path: Path) -> None:
+    model = TorchModel(
+        lambda: nn.Sequential(nn.Embedding(_ROWS, 6), nn.Flatten(), nn.Linear(_LENGTH * 6, 4)),
+        lambda rng, batch: {"x": DRAWN[drawn](rng, batch).astype(np.int64)},
+        classes(4),
+        batch=4,
+        lr=0.05,
+    )
+    check_parity(model, "torchscript", tmp_path, f"host-{kind}")
