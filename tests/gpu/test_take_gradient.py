@@ -19,8 +19,9 @@ DRAWN: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "each once": lambda rng, batch: np.stack(
         [rng.permutation(_ROWS)[:_LENGTH] for _ in range(batch)]
     ),
-    "whole parts": lambda _, batch: np.arange(batch * _LENGTH).reshape(batch, -1)
-    // take_gradient._PART,
+    "whole parts": lambda _, batch: (
+        np.arange(batch * _LENGTH).reshape(batch, -1) // take_gradient._PART
+    ),
     "any": lambda rng, batch: rng.integers(0, 5, (batch, _LENGTH)) ** 2,
 }
 
