@@ -46,8 +46,6 @@ def _cache_without_steps() -> str:
     return str(ours)
 
 
-# PoCL's other ways to make loops of work-items compute some convolutions wrong (docs/limits.md).
-os.environ["POCL_WORK_GROUP_METHOD"] = "loops"
 # Threads of PyTorch that wait leave the cores to other processes of tests. There are as many.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["XDG_CACHE_HOME"] = _cache_without_steps()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+import tvm
 from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
@@ -81,12 +82,16 @@ def inside(
 
 
 def or_zero(condition: ir.Expr, element: ir.Expr) -> ir.Expr:
-    """An element, or zero where a condition does not hold; it is read in any case.
+    """An element whose place is inside in any case, or zero where a condition does not hold.
 
     Items side by side differ in the condition, and loads behind branches wait for each other: with
     NVIDIA's driver for Vulkan a convolution took up to twice as long. Of a choice with a load TVM
-    makes a branch, so its bits are kept or not.
+    makes a branch, so its bits are kept or not. In OpenCL it stays a branch: PoCL computes some
+    convolutions wrong with masks unless it makes loops of work-items, and that masks gain there was
+    not measured.
     """
+    if str(tvm.target.Target.current(allow_none=False).kind) == "opencl":
+        return tirx.if_then_else(condition, element, tirx.const(0.0, element.ty.dtype))
     kept = tirx.Select(condition, tirx.const(-1, "int32"), tirx.const(0, "int32"))
     return tirx.reinterpret("float32", tirx.reinterpret("int32", element) & kept)
 

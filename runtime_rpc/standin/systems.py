@@ -72,8 +72,7 @@ def linux_with_gpu(folder: Path, progress: Progress) -> System:
     program.write_bytes(device_program(compiler_for("aarch64")))
     program.chmod(0o755)
     command = (EMULATOR, "-cpu", _CPU, f"{SERVER_FOLDER}/{NAME}")
-    # PoCL's other ways to make loops of work-items compute some convolutions wrong.
-    environment = {**_PATHS, "POCL_CACHE_DIR": _COMPILED, "POCL_WORK_GROUP_METHOD": "loops"}
+    environment = {**_PATHS, "POCL_CACHE_DIR": _COMPILED}
     return System(root, command, {SERVER_FOLDER: folder, **_for_pocl(root)}, environment)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm.script.ir_builder import IRBuilder
@@ -35,7 +36,7 @@ def product(
 ) -> np.ndarray:
     """Twice the product and one, so that a tail is applied to each result once."""
     shapes = [list(each.shape) for each in arrays] + [list(out)]
-    with IRBuilder() as builder:
+    with tvm.target.Target(kind), IRBuilder() as builder:
         with T.prim_func(s_tir=True):
             T.func_name("main")
             T.func_attr({"tirx.noalias": True})
@@ -147,7 +148,8 @@ def test_a_gradient_of_a_window_that_steps_takes_no_product_that_is_nothing() ->
 
     numbers = [56, 3, 2, 1, 1, 28] * 2
     shapes = [(2, 32, 28, 28), (32, 16, 3, 3), (2, 16, 56, 56)]
-    with IRBuilder(), T.prim_func(s_tir=True), pytest.MonkeyPatch.context() as patch:
+    target = tvm.target.Target("opencl")
+    with target, IRBuilder(), T.prim_func(s_tir=True), pytest.MonkeyPatch.context() as patch:
         T.func_name("main")
         buffers = [T.arg(f"a{i}", T.buffer(shape)) for i, shape in enumerate(shapes)]
         patch.setattr(product_loops, "emit_product", record)
