@@ -21,7 +21,7 @@ from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, Accumulators
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, parts_of, tiling_of
 from odtc.backends.kernels.common.places import index, rounded
-from odtc.backends.kernels.common.vectors import ramp
+from odtc.backends.kernels.common.vectors import ramp, splat, vector_type
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class ProductTerm:
 
 
 Read = Callable[[ir.Expr, ir.Expr, ProductTerm], ir.Expr]
+# Elements of an operand that a work-item reads at once, if they lie side by side.
+_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,18 @@ class ProductOperand:
     Attributes:
         read: `(n, at, term)` to an element: of matrix `n`, row or column `at`.
         along_sum: whether neighbouring terms lie side by side; those in `at` do, otherwise.
+        run: elements that lie side by side in that order, from a multiple of their vectors on, each
+            a plain read of a tensor; 1 where that is not so. It divides the length of that order.
     """
 
     read: Read
     along_sum: bool
+    run: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Elements to read at once."""
+        return _AT_ONCE if self.run % _AT_ONCE == 0 else 1
 
 
 def emit_product(
@@ -168,8 +178,9 @@ class Shared:
         self._buffer = T.sblock_alloc_buffer((terms * self._pitch,), dtype, scope="shared")
 
     def write(self, k: ir.Expr, at: ir.Expr, value: ir.Expr) -> None:
-        """Emits a store of an element."""
-        T.buffer_store(self._buffer, value, [k * self._pitch + at])
+        """Emits a store of an element, or of a vector of neighbours along the width."""
+        lanes = value.ty.dtype.lanes
+        T.buffer_store(self._buffer, value, [ramp(k * self._pitch + at, lanes)])
 
     def read(self, k: ir.Expr, at: ir.Expr, lanes: int) -> ir.Expr:
         """Neighbours along the width, as a vector."""
@@ -216,9 +227,12 @@ class _Copy:
     ) -> None:
         self._near, self._operand, self._slices, self._where = near, operand, slices, place
         self._number, self._items = item
-        self._size = near.terms * near.width
+        # Float16 is rounded, element by element.
+        self._lanes = operand.lanes if near.dtype == "float32" else 1
+        self._size = near.terms * near.width // self._lanes
         self._turns = parts_of(self._size, self._items)
-        self._held = T.sblock_alloc_buffer((self._turns,), near.dtype, scope="local")
+        of_many = vector_type(near.dtype, self._lanes)
+        self._held = T.sblock_alloc_buffer((self._turns,), of_many, scope="local")
 
     def fetch(self, number: ir.Expr, end: ir.Expr) -> None:
         """Emits the reads of the elements of a slice, into registers.
@@ -226,12 +240,12 @@ class _Copy:
         Where there are none, nothing is read: from slice `end` on, and outside of the operand.
         """
         n, first, length = self._where
-        zero = tirx.const(0.0, self._near.dtype)
+        zero = splat(tirx.const(0.0, self._near.dtype), self._lanes)
         with T.unroll(self._turns) as turn:
             k, at = self._place(turn)
             term, is_there = self._slices.term(number, k)
             inside = tirx.all(number < end, first + at < length, *is_there)
-            value = self._operand.read(n, first + at, term)
+            value = neighbours(self._operand.read(n, first + at, term), self._lanes)
             value = rounded(value, self._near.dtype)
             T.buffer_store(self._held, tirx.if_then_else(inside, value, zero), [turn])
 
@@ -240,7 +254,12 @@ class _Copy:
         with T.unroll(self._turns) as turn:
 
             def write(turn: ir.Expr = turn) -> None:
-                self._near.write(*self._place(turn), self._held[turn])
+                (k, at), value = self._place(turn), self._held[turn]
+                if self._lanes == 1 or not self._operand.along_sum:
+                    self._near.write(k, at, value)
+                    return
+                for lane in range(self._lanes):
+                    self._near.write(k + lane, at, tirx.Shuffle([value], [lane]))
 
             if self._turns * self._items == self._size:
                 write()
@@ -249,11 +268,16 @@ class _Copy:
                     write()
 
     def _place(self, turn: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the element that an item copies in a turn; neighbours in memory are adjacent."""
-        flat = turn * self._items + self._number
+        """Returns the first element that an item copies in a turn.
+
+        Items side by side copy what lies side by side in memory.
+        """
+        flat, lanes = turn * self._items + self._number, self._lanes
         if self._operand.along_sum:
-            return flat % self._near.terms, flat // self._near.terms
-        return flat // self._near.width, flat % self._near.width
+            vectors = self._near.terms // lanes
+            return flat % vectors * lanes, flat // vectors
+        vectors = self._near.width // lanes
+        return flat // vectors, flat % vectors * lanes
 
 
 def _emit_sums(
@@ -276,6 +300,15 @@ def _emit_sums(
             plane = extent.rows * extent.columns
             n, inside = flat // plane, flat % plane
             store(n, inside // extent.columns, inside % extent.columns, total[0])
+
+
+def neighbours(element: ir.Expr, lanes: int) -> ir.Expr:
+    """A plain read of a tensor as that of so many elements from there on."""
+    if lanes == 1:
+        return element
+    assert isinstance(element, ir.TensorLoad), element
+    *outer, last = element.indices
+    return tirx.BufferLoad(element.source, [*outer, ramp(last, lanes)])
 
 
 def _both(task: ir.Expr, splits: int) -> tuple[ir.Expr, ir.Expr]:

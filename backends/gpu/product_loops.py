@@ -14,6 +14,7 @@ from tvm import ir, tirx
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
 from odtc.backends.gpu.product import ProductExtent, ProductOperand, ProductTerm, emit_product
+from odtc.backends.gpu.runs import run_of, run_of_image, run_of_weights
 from odtc.backends.gpu.windows import by_tap_or_channel, in_window, inside, load_at, padded
 from odtc.backends.kernels.common.places import index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
@@ -34,8 +35,8 @@ def _matmul(product: Product, gpu: Gpu) -> None:
 
     emit_product(
         ProductExtent(math.prod(batch), rows, depth, columns),
-        ProductOperand(left, not trans_left),
-        ProductOperand(right, trans_right),
+        ProductOperand(left, not trans_left, run_of(a, len(a.shape) - 1)),
+        ProductOperand(right, trans_right, run_of(b, len(b.shape) - 1)),
         lambda n, m, p, value: product.store([*unflatten(n, batch), m, p], value),
         gpu,
     )
@@ -64,8 +65,8 @@ def _forward(product: Product, gpu: Gpu) -> None:
 
     emit_product(
         ProductExtent(1, _sizes(w)[0], channels * math.prod(taps), batch * positions),
-        ProductOperand(weight, True),
-        ProductOperand(image, False),
+        ProductOperand(weight, True, run_of_weights(w)),
+        ProductOperand(image, False, run_of_image(x, axes)),
         store,
         gpu,
     )
@@ -117,8 +118,8 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
 
     emit_product(
         ProductExtent(1, channels, rows * math.prod(taps), batch * math.prod(out)),
-        ProductOperand(weight, False),
-        ProductOperand(adjoint, False),
+        ProductOperand(weight, False, run_of_weights(w)),
+        ProductOperand(adjoint, False, run_of_image(dy, axes)),
         store,
         gpu,
     )
@@ -193,8 +194,8 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
 
     emit_product(
         ProductExtent(1, rows, batch * math.prod([*rest, last]), channels * math.prod(taps)),
-        ProductOperand(adjoint, True),
-        ProductOperand(image, True),
+        ProductOperand(adjoint, True, run_of(dy, 2)),
+        ProductOperand(image, True, run_of_image(x, axes)),
         store,
         gpu,
     )

@@ -18,8 +18,9 @@ _LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MUL
 # TVM's prologue of a kernel with a pointer to float16, and the code that needs it.
 _EXTENSION = re.compile(r"^#ifdef cl_khr_fp16\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
 _HALF = re.compile(r"\bhalf\d*\b(?! ?\*)|\bconvert_half")
-# Memory that a group shares, and a vector read from there.
+# Memory that a group shares, and tensors.
 _SHARED = re.compile(r"^( *__local \w+ (\w+)\[\d+\]);$", re.MULTILINE)
+_MEMORY = re.compile(r"\b(__local|__global) (float|half)(?: (\w+)\[|\* restrict (\w+))")
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
@@ -54,15 +55,18 @@ def plain(source: str) -> str:
 
 
 def aligned(source: str) -> str:
-    """The source with vectors of shared memory that are read at once.
+    """The source with vectors that are read and written at once.
 
-    TVM reads them by `vload`, which promises no more than where an element lies, so that a driver
-    may read one after the other. Vectors lie at multiples of their size here (`product.Shared`).
+    TVM does so by `vload` and `vstore`, which promise no more than where an element lies, so that a
+    driver may take one after the other. Vectors lie at multiples of their size here
+    (`product.Shared`, `runs.py`).
     """
-    for match in _SHARED.finditer(source):
-        of_name = re.compile(rf"\bvload(\d+)\(0, {match[2]} \+ ")
-        kind = match[1].split()[1]
-        source = of_name.sub(rf"*(__local {kind}\1*)({match[2]} + ", source)
+    for match in _MEMORY.finditer(source):
+        (space, kind), name = match.group(1, 2), match[3] or match[4]
+        load = re.compile(rf"\bvload(\d+)\(0, {name} \+ ")
+        store = re.compile(rf"\bvstore(\d+)\((.*), 0, {name} \+ (.*)\);$", re.MULTILINE)
+        source = load.sub(rf"*({space} {kind}\1*)({name} + ", source)
+        source = store.sub(rf"*({space} {kind}\1*)({name} + \3) = \2;", source)
     return _SHARED.sub(r"\1 __attribute__((aligned(16)));", source)
 
 

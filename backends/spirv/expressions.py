@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import ir
+from tvm import ir, tirx
 
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.conversions import cast
+from odtc.backends.spirv.interface import load_vector
 from odtc.backends.spirv.intrinsics import call
 from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
-from odtc.backends.spirv.types import BOOL, ScalarKind
+from odtc.backends.spirv.types import BOOL, INT32, ScalarKind
 
 Translate = Callable[[KernelWriter, Any], Value]
 
@@ -198,6 +199,8 @@ def _shuffle(kernel: KernelWriter, node: Any) -> Value:
 def _load(kernel: KernelWriter, node: Any) -> Value:
     place, kind = kernel.buffers[node.source], kernel.kind(node)
     (index,) = node.indices
+    if place.binding is not None and isinstance(index, tirx.Ramp) and kernel.kind(index) == INT32:
+        return load_vector(kernel, place, kernel.scalar(index.base), int(index.lanes))
     of = kernel.types.scalar(place.stored)
     loaded = [kernel.body.value(Op.LOAD, of, each) for each in kernel.elements(place, index)]
     if place.storage is StorageClass.STORAGE_BUFFER:

@@ -16,9 +16,10 @@ from typing import Any
 
 from tvm import ir, tirx
 
+from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
-from odtc.backends.spirv.types import UINT32, ScalarKind
+from odtc.backends.spirv.types import INT32, UINT32, ScalarKind
 
 # Bytes of push constants that every device takes, and bytes of each scalar.
 _PUSHED, _SCALAR = 128, 8
@@ -79,19 +80,51 @@ def name_read_only(kernel: KernelWriter) -> None:
         kernel.module.name(variable, READ_ONLY)
 
 
+def load_vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) -> Value:
+    """Loads neighbours of a storage buffer at once, from a multiple of so many elements on.
+
+    Args:
+        kernel: that reads them.
+        place: of the buffer.
+        first: int32, the index of the first one.
+        lanes: how many, a power of two.
+    """
+    assert place.binding is not None
+    of = kernel.types.vector(place.stored, lanes)
+    key = place.binding, lanes
+    if key not in kernel.vectors:
+        size = place.stored.bits // 8 * lanes
+        kernel.vectors[key] = _array_of(kernel, of, size, place.binding)
+    number = kernel.constant(UINT32, lanes.bit_length() - 1)
+    at = kernel.compute(Op.SHIFT_RIGHT_LOGICAL, INT32, first, number)
+    pointer = kernel.types.pointer(StorageClass.STORAGE_BUFFER, of)
+    path = (kernel.vectors[key], kernel.constant(INT32, 0), at)
+    loaded = kernel.body.value(Op.LOAD, of, kernel.body.pure(Op.ACCESS_CHAIN, pointer, *path))
+    scalar = kernel.types.scalar(place.stored)
+    return tuple(
+        kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, loaded, lane) for lane in range(lanes)
+    )
+
+
 def _storage_buffer(kernel: KernelWriter, buffer: Any, binding: int) -> BufferPlace:
     kind = kernel.type_of(buffer.ty.element_type)[0].stored
     kernel.types.in_buffer(kind)
-    array = kernel.module.type(Op.TYPE_RUNTIME_ARRAY, kernel.types.scalar(kind))
+    variable = _array_of(kernel, kernel.types.scalar(kind), kind.bits // 8, binding)
+    return BufferPlace(variable, StorageClass.STORAGE_BUFFER, kind, binding=binding)
+
+
+def _array_of(kernel: KernelWriter, element: int, size: int, binding: int) -> int:
+    """A storage buffer of elements of a type of so many bytes."""
+    array = kernel.module.type(Op.TYPE_RUNTIME_ARRAY, element)
     struct, is_new = kernel.module.type_once(Op.TYPE_STRUCT, array)
     if is_new:
-        kernel.module.decorate(array, Decoration.ARRAY_STRIDE, kind.bits // 8)
+        kernel.module.decorate(array, Decoration.ARRAY_STRIDE, size)
         kernel.module.decorate(struct, Decoration.BLOCK)
         kernel.module.place_member(struct, 0, 0)
     pointer = kernel.types.pointer(StorageClass.STORAGE_BUFFER, struct)
     variable = kernel.module.variable(pointer, StorageClass.STORAGE_BUFFER)
     _bind(kernel, variable, binding)
-    return BufferPlace(variable, StorageClass.STORAGE_BUFFER, kind)
+    return variable
 
 
 def _block(kernel: KernelWriter, kinds: Sequence[ScalarKind], storage: StorageClass) -> int:

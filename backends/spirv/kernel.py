@@ -26,12 +26,14 @@ class BufferPlace:
         storage: of the variable.
         stored: the kind of a scalar there.
         lanes: scalars of an element.
+        binding: of a storage buffer.
     """
 
     variable: int
     storage: StorageClass
     stored: ScalarKind
     lanes: int = 1
+    binding: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class KernelWriter:
         buffers: places of buffers, and of the pointers that they are views of.
         group: work-items of a work-group, along three axes.
         inputs: ids of the variables that the device sets.
+        vectors: ids of variables that are storage buffers of vectors, by binding and lanes.
         written: ids of the variables that something is stored in.
     """
 
@@ -66,6 +69,7 @@ class KernelWriter:
         self.buffers: dict[Any, BufferPlace] = {}
         self.group = [1, 1, 1]
         self.inputs: dict[int, int] = {}
+        self.vectors: dict[tuple[int, int], int] = {}
         self.written: set[int] = set()
         self._translators = translators
 

@@ -21,7 +21,7 @@ from odtc.backends.kernels.product.fused import Product
 from odtc.backends.spirv.assemble import Shader
 from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel
-from tests.gpu.spirv.spirv_tools import questions
+from tests.gpu.spirv.spirv_tools import check_valid, questions, vectors_loaded
 
 MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
 
@@ -215,7 +215,8 @@ def test_no_branch_asks_where_a_window_is(family: str, made: list[Shader]) -> No
     """What is asked in a kernel for padded windows is asked without padding as well."""
     branches = []
     for pad in (0, 1):
-        sizes, out = ((9, 8), (9 - 2 + 2 * pad, 8 - 2 + 2 * pad))
+        # Planes of whole vectors, with padding and without.
+        sizes, out = ((8, 8), (8 - 2 + 2 * pad, 8 - 2 + 2 * pad))
         numbers = [n for i in (0, 1) for n in (sizes[i], 3, 1, 1, pad, out[i])]
         image, weight, y = noise(1, 8, *sizes), noise(16, 8, 3, 3), noise(1, 16, *out)
         arrays, result = {
@@ -227,3 +228,51 @@ def test_no_branch_asks_where_a_window_is(family: str, made: list[Shader]) -> No
         branches.append(sum(questions(shader) for shader in made))
         made.clear()
     assert branches[0] >= branches[1]
+
+
+# Sizes of which every row holds whole vectors, but no tile and no slice is whole.
+_COUNT, _ROWS, _DEPTH, _COLUMNS = 2, 68, 36, 140
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_matrices_of_whole_vectors(
+    kind: str, machine: str, transposed: tuple[int, int], made: list[Shader]
+) -> None:
+    a, b = noise(_COUNT, _ROWS, _DEPTH), noise(_COUNT, _DEPTH, _COLUMNS)
+    stored = [x.swapaxes(1, 2).copy() if t else x for x, t in zip((a, b), transposed, strict=True)]
+    out = (_COUNT, _ROWS, _COLUMNS)
+    assert_close(product(kind, "matmul", transposed, stored, out, MACHINES[machine]), a @ b)
+    for shader in made:
+        check_valid(shader)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("taps", [1, 3])
+def test_convolutions_of_whole_vectors(kind: str, taps: int, made: list[Shader]) -> None:
+    """Planes of 6 x 6, so that a vector goes over the end of a line."""
+    x = torch.tensor(noise(2, 12, 6, 6), requires_grad=True)
+    weight = torch.tensor(noise(20, 12, taps, taps), requires_grad=True)
+    y = F.conv2d(x, weight, padding=taps // 2)
+    dy = torch.tensor(noise(*y.shape))
+    y.backward(dy)
+    numbers = [6, taps, 1, 1, taps // 2, 6] * 2
+    for family, operands, expected in (
+        ("convolution", (x, weight), y),
+        ("data-gradient", (dy, weight), x.grad),
+        ("weight-gradient", (x, dy), weight.grad),
+    ):
+        arrays = [each.detach().numpy() for each in operands]
+        wanted = expected.detach().numpy()
+        assert_close(product(kind, family, numbers, arrays, wanted.shape, LARGE), wanted)
+    for shader in made:
+        check_valid(shader)
+
+
+@pytest.mark.parametrize("depth", [36, 35])
+def test_vectors_are_read_where_rows_are_of_whole_ones(depth: int, made: list[Shader]) -> None:
+    """Both operands are; a row of 35 ends within a vector."""
+    a, b = noise(1, _ROWS, depth), noise(1, _COLUMNS, depth)
+    product("vulkan", "matmul", (0, 1), [a, b], (1, _ROWS, _COLUMNS), PHONE)
+    assert sum(map(vectors_loaded, made)) == (0 if depth % 4 else 2 * 2)

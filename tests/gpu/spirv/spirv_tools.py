@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from odtc.backends.spirv.assemble import Shader
 
 _NAME, _DECORATE, _BINDING = 5, 71, 33
+_TYPE_VECTOR, _LOAD = 23, 61
 _SELECTION_MERGE, _BRANCH = 247, 250
 # Or, and, not.
 _LOGICAL = (166, 167, 168)
@@ -73,6 +74,13 @@ def questions(shader: Shader) -> int:
         for merge, branch in itertools.pairwise(found)
         if merge[0] & 0xFFFF == _SELECTION_MERGE and branch[0] & 0xFFFF == _BRANCH
     )
+
+
+def vectors_loaded(shader: Shader) -> int:
+    """Returns how many loads give vectors."""
+    found = list(_instructions(shader))
+    vectors = {words[1] for words in found if words[0] & 0xFFFF == _TYPE_VECTOR}
+    return sum(words[0] & 0xFFFF == _LOAD and words[1] in vectors for words in found)
 
 
 def _instructions(shader: Shader) -> Iterator[tuple[int, ...]]:
