@@ -7,7 +7,7 @@ import tvm
 from tvm import tirx
 
 from odtc.backends.spirv.expressions import EXPRESSIONS
-from odtc.backends.spirv.interface import Interface, declare, name_read_only
+from odtc.backends.spirv.interface import Interface, declare, mark_read_only
 from odtc.backends.spirv.kernel import KernelWriter, Translators
 from odtc.backends.spirv.module import EntryPoint
 from odtc.backends.spirv.statements import STATEMENTS
@@ -44,7 +44,7 @@ def assemble(function: tirx.PrimFunc) -> Shader:
     kernel = KernelWriter(name, _TRANSLATORS)
     interface = declare(kernel, function)
     kernel.run(function.body)
-    name_read_only(kernel)
+    mark_read_only(kernel)
     entry = EntryPoint(name, list(kernel.inputs.values()), kernel.group)
     words = kernel.module.words(entry, kernel.body.words())
     launch = tuple(str(each) for each in function.attrs["tirx.kernel_launch_params"])

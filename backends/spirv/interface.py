@@ -6,8 +6,9 @@ after the storage buffers.
 
 Buffers are decorated neither `Restrict` nor `Aliased`: several may be the one arena, but tensors of
 a call never share a byte of it, so that no store changes what another buffer's loads give. Those
-that a kernel only reads have a name that says so: by that a runtime knows which launches wait for
-which. They are not `NonWritable`, which drivers act on: with that NVIDIA's has computed wrongly.
+that a kernel only reads are `NonWritable`, and have a name that says so: by that a runtime knows
+which launches wait for which. Each buffer's struct is a type of its own, as other compilers make
+it: where buffers with the decoration and without had one type, NVIDIA's driver computed wrongly.
 """
 
 from collections.abc import Sequence
@@ -72,12 +73,19 @@ def declare(kernel: KernelWriter, function: tirx.PrimFunc) -> Interface:
     return Interface((*[_HANDLE] * len(buffers), *described), is_uniform)
 
 
-def name_read_only(kernel: KernelWriter) -> None:
-    """Names the buffers that the code, which is written, only reads."""
+def mark_read_only(kernel: KernelWriter) -> None:
+    """Names and decorates the buffers that the code, which is written, only reads."""
     places = kernel.buffers.values()
-    buffers = {each.variable for each in places if each.storage is StorageClass.STORAGE_BUFFER}
-    for variable in sorted(buffers - kernel.written):
+    buffers = {
+        each.variable: each.binding
+        for each in places
+        if each.storage is StorageClass.STORAGE_BUFFER
+    }
+    for variable in sorted(buffers.keys() - kernel.written):
         kernel.module.name(variable, READ_ONLY)
+        vectors = [of for (at, _), of in kernel.vectors.items() if at == buffers[variable]]
+        for each in (variable, *vectors):
+            kernel.module.forbid_writing(kernel.structs[each])
 
 
 def load_vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) -> Value:
@@ -115,14 +123,12 @@ def _storage_buffer(kernel: KernelWriter, buffer: Any, binding: int) -> BufferPl
 
 def _array_of(kernel: KernelWriter, element: int, size: int, binding: int) -> int:
     """A storage buffer of elements of a type of so many bytes."""
-    array = kernel.module.type(Op.TYPE_RUNTIME_ARRAY, element)
-    struct, is_new = kernel.module.type_once(Op.TYPE_STRUCT, array)
-    if is_new:
-        kernel.module.decorate(array, Decoration.ARRAY_STRIDE, size)
-        kernel.module.decorate(struct, Decoration.BLOCK)
-        kernel.module.place_member(struct, 0, 0)
+    struct = kernel.module.struct(kernel.module.runtime_array(element, size))
+    kernel.module.decorate(struct, Decoration.BLOCK)
+    kernel.module.place_member(struct, 0, 0)
     pointer = kernel.types.pointer(StorageClass.STORAGE_BUFFER, struct)
     variable = kernel.module.variable(pointer, StorageClass.STORAGE_BUFFER)
+    kernel.structs[variable] = struct
     _bind(kernel, variable, binding)
     return variable
 

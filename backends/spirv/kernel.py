@@ -57,6 +57,7 @@ class KernelWriter:
         group: work-items of a work-group, along three axes.
         inputs: ids of the variables that the device sets.
         vectors: ids of variables that are storage buffers of vectors, by binding and lanes.
+        structs: types of storage buffers, by their variables.
         written: ids of the variables that something is stored in.
     """
 
@@ -70,6 +71,7 @@ class KernelWriter:
         self.group = [1, 1, 1]
         self.inputs: dict[int, int] = {}
         self.vectors: dict[tuple[int, int], int] = {}
+        self.structs: dict[int, int] = {}
         self.written: set[int] = set()
         self._translators = translators
 

@@ -77,11 +77,13 @@ class Module:
         """The id of a type, declared at most once."""
         return self._interned((op, *operands), lambda new: instruction(op, new, *operands))
 
-    def type_once(self, op: Op, *operands: int) -> tuple[int, bool]:
-        """The id of a type, and whether it is new, so that it needs its decorations."""
+    def runtime_array(self, element: int, size: int) -> int:
+        """The type of an array of elements of so many bytes, as long as its buffer."""
         last = self._last
-        found = self.type(op, *operands)
-        return found, found > last
+        array = self.type(Op.TYPE_RUNTIME_ARRAY, element)
+        if array > last:
+            self.decorate(array, Decoration.ARRAY_STRIDE, size)
+        return array
 
     def constant(self, op: Op, of: int, *words: int) -> int:
         """The id of a constant of type `of`, declared at most once."""
@@ -112,6 +114,10 @@ class Module:
         self._decorations += instruction(
             Op.MEMBER_DECORATE, struct, member, Decoration.OFFSET, offset
         )
+
+    def forbid_writing(self, struct: int) -> None:
+        """Says that nothing is stored in the one member of a struct."""
+        self._decorations += instruction(Op.MEMBER_DECORATE, struct, 0, Decoration.NON_WRITABLE)
 
     def words(self, entry: EntryPoint, code: Sequence[int]) -> list[int]:
         """The whole module, around the code of its function."""

@@ -157,6 +157,7 @@ class Decoration(IntEnum):
     BLOCK = 2
     ARRAY_STRIDE = 6
     BUILT_IN = 11
+    NON_WRITABLE = 24
     BINDING = 33
     DESCRIPTOR_SET = 34
     OFFSET = 35

@@ -3,11 +3,13 @@
 import itertools
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from odtc.backends.spirv.assemble import Shader
 
 _NAME, _DECORATE, _BINDING = 5, 71, 33
+_MEMBER_DECORATE, _NON_WRITABLE = 72, 24
+_TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER = 32, 59, 12
 _TYPE_VECTOR, _LOAD = 23, 61
 _SELECTION_MERGE, _BRANCH = 247, 250
 # Or, and, not.
@@ -42,6 +44,29 @@ def capabilities(shader: Shader) -> set[int]:
 def decorations(shader: Shader) -> set[int]:
     """Returns the numbers of the decorations that types and variables have."""
     return {words[2] for words in _instructions(shader) if words[0] & 0xFFFF == _DECORATE}
+
+
+def storage_buffers(shader: Shader) -> Iterator[tuple[int, int]]:
+    """Yields the binding and the struct of each variable that is a storage buffer."""
+    found = list(_instructions(shader))
+    bound = {
+        words[1]: words[3] for words in found if _is(words, _DECORATE) and words[2] == _BINDING
+    }
+    pointed = {words[1]: words[3] for words in found if _is(words, _TYPE_POINTER)}
+    for words in found:
+        if _is(words, _VARIABLE) and words[3] == _STORAGE_BUFFER:
+            yield bound[words[2]], pointed[words[1]]
+
+
+def non_writable(shader: Shader) -> set[int]:
+    """Returns the bindings of which no variable may be stored in."""
+    marked = {
+        words[1]
+        for words in _instructions(shader)
+        if _is(words, _MEMBER_DECORATE) and words[3] == _NON_WRITABLE
+    }
+    buffers = list(storage_buffers(shader))
+    return {at for at, _ in buffers} - {at for at, struct in buffers if struct not in marked}
 
 
 def read_only(shader: Shader) -> set[int]:
@@ -81,6 +106,10 @@ def vectors_loaded(shader: Shader) -> int:
     found = list(_instructions(shader))
     vectors = {words[1] for words in found if words[0] & 0xFFFF == _TYPE_VECTOR}
     return sum(words[0] & 0xFFFF == _LOAD and words[1] in vectors for words in found)
+
+
+def _is(words: Sequence[int], op: int) -> bool:
+    return words[0] & 0xFFFF == op
 
 
 def _instructions(shader: Shader) -> Iterator[tuple[int, ...]]:
