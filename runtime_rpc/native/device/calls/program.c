@@ -202,11 +202,11 @@ static void evaluate_samples(odtc_session *s, const odtc_value *v, odtc_result *
 
 /* Nanoseconds of each of so many runs of an evaluation, int64, by the timers of a GPU. */
 static void time_evaluation(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = trainer_of(s, v);
+  odtc_trainer *t = odtc_trainer_of(s, v);
   size_t runs = v[2].number < 1 || v[2].number > 65536 ? 0 : (size_t)v[2].number;
   int64_t *times = t && runs ? calloc(runs, sizeof *times) : NULL;
   if (t && !times) odtc_refuse(s, "there is no memory for times, or their number is not from 1 to 65536");
-  if (times && is_well(s, t, odtc_time_evaluation(t, v[1].bytes, runs, times)))
+  if (times && odtc_is_well(s, t, odtc_time_evaluation(t, v[1].bytes, runs, times)))
     *result = (odtc_result){.type = VALUE_BYTES, .bytes = times, .count = runs * sizeof *times, .owned = times};
   else
     free(times);
