@@ -99,7 +99,6 @@ _SECONDS = """
 10 step_cache/test_changed_meanwhile
 9 backends/products/test_half_products
 9 gpu/test_gpu_reductions
-9 gpu/runtime/test_native_runtime
 9 native/test_engines
 9 runtime_rpc/trainer/test_resume
 9 test_onnx_backend

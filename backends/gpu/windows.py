@@ -90,7 +90,8 @@ def or_zero(condition: ir.Expr, element: ir.Expr) -> ir.Expr:
     convolutions wrong with masks unless it makes loops of work-items, and that masks gain there was
     not measured.
     """
-    if str(tvm.target.Target.current(allow_none=False).kind) == "opencl":
+    target = tvm.target.Target.current(allow_none=True)
+    if target and str(target.kind) == "opencl":
         return tirx.if_then_else(condition, element, tirx.const(0.0, element.ty.dtype))
     kept = tirx.Select(condition, tirx.const(-1, "int32"), tirx.const(0, "int32"))
     return tirx.reinterpret("float32", tirx.reinterpret("int32", element) & kept)

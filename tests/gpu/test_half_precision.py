@@ -17,7 +17,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import TorchModel, batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.gpu import tiling as tiles
-from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import LARGE
 from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.opcodes import Capability
@@ -39,6 +39,14 @@ SIZES = [(1, 70, 133, 45), (2, 17, 1300, 90), (1, 16, 16, 16)]
 CASES = list(itertools.product(MACHINES, (1, 2)))
 
 
+@pytest.fixture
+def host_has_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lavapipe computes with float16, as any kernel of these tests does."""
+    host = replace(OF_HOSTS["host-vulkan"], half=frozenset({"vulkan"}))
+    monkeypatch.setitem(OF_HOSTS, "host-vulkan", host)
+
+
+@pytest.mark.usefixtures("host_has_half")
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("transposed", fast_if(any, [(0, 0), (0, 1), (1, 0), (1, 1)]))
 @pytest.mark.parametrize("sizes", SIZES)
@@ -54,6 +62,7 @@ def test_matrices(machine: str, transposed: tuple[int, int], sizes: tuple[int, .
     assert np.abs(found - exact).max() > 1e-4 * np.abs(exact).max()
 
 
+@pytest.mark.usefixtures("host_has_half")
 @pytest.mark.parametrize("case", fast_if([("large", 1), ("mali-g78", 2)].__contains__, CASES))
 def test_convolutions(case: tuple[str, int]) -> None:
     machine, stride = case

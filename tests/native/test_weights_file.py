@@ -10,7 +10,7 @@ import pytest
 import odtc
 from odtc.artifact import Artifact
 from odtc.backends.program.program import Program, program_of
-from odtc.driver.sealed import sealing
+from odtc.driver.sealed import step_program
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Code, NativeError
 from tests.native.parity import TARGET, unpacked
@@ -57,7 +57,7 @@ def test_a_program_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         facts = {k: v for k, v in facts.items() if k != "weights_sha256"}
         return program_of(manifest, lines, identity, threads, facts)
 
-    monkeypatch.setattr(sealing, "program_of", of_before)
+    monkeypatch.setattr(step_program, "program_of", of_before)
     artifact: Artifact = mlp_artifact(tmp_path, odtc.SGD(), target=TARGET)
     path = damaged(
         unpacked(artifact, tmp_path / "members"),
