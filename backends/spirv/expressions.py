@@ -17,7 +17,10 @@ from odtc.backends.spirv.interface import load_vector
 from odtc.backends.spirv.intrinsics import call
 from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
-from odtc.backends.spirv.types import BOOL, INT32, ScalarKind
+from odtc.backends.spirv.types import BOOL, FLOAT32, INT32, ScalarKind
+
+# Numbers that are loaded at once.
+_AT_ONCE = 4
 
 Translate = Callable[[KernelWriter, Any], Value]
 
@@ -199,7 +202,10 @@ def _shuffle(kernel: KernelWriter, node: Any) -> Value:
 def _load(kernel: KernelWriter, node: Any) -> Value:
     place, kind = kernel.buffers[node.source], kernel.kind(node)
     (index,) = node.indices
-    if place.binding is not None and isinstance(index, tirx.Ramp) and kernel.kind(index) == INT32:
+    # Only products read four numbers of 32 bits, which lie at multiples of their vectors.
+    is_vector = isinstance(index, tirx.Ramp) and int(index.lanes) == _AT_ONCE
+    is_float = kind == place.stored == FLOAT32
+    if place.binding is not None and is_vector and is_float and kernel.kind(index) == INT32:
         return load_vector(kernel, place, kernel.scalar(index.base), int(index.lanes))
     of = kernel.types.scalar(place.stored)
     loaded = [kernel.body.value(Op.LOAD, of, each) for each in kernel.elements(place, index)]

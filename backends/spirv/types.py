@@ -48,6 +48,7 @@ class ScalarKind:
 
 BOOL, UINT8 = ScalarKind("bool", 8), ScalarKind("uint", 8)
 INT32, UINT32 = ScalarKind("int", 32), ScalarKind("uint", 32)
+FLOAT32 = ScalarKind("float", 32)
 
 
 @functools.cache
