@@ -15,7 +15,7 @@ from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 
 def run_of(tensor: Readable, first: int) -> int:
     """Elements of the axes from `first` on; 1 of a tensor that is computed or is not float32."""
-    if not isinstance(tensor, tirx.Buffer) or str(tensor.dtype) != "float32":
+    if not isinstance(tensor, tirx.Buffer) or str(getattr(tensor, "dtype", None)) != "float32":
         return 1
     return math.prod(int(size) for size in tensor.shape[first:])
 

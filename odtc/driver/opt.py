@@ -113,7 +113,7 @@ def opt_module(
     step = differentiate(parts.draft(parts.fewest), progress, parts.evaluated(parts.fewest))
     of = replace(
         pipeline_options(source.target, options),
-        family=family_of(source.target, has_half=source.has_half, records=source.records),
+        family=family_of(source.target, has_half=source.has_half, records=source.measured.records),
         origins=step.training.origins,
     )
     passes = choice.passes(of)

@@ -170,7 +170,7 @@ class Cuts:
         if (count, form, waits) not in self._made:
             prepared, source = self._prepared(count, form), self._source
             ordered = in_order(
-                prepared.scheduled, source.target, TRAIN_STEP, source.times, offload=waits
+                prepared.scheduled, source.target, TRAIN_STEP, source.measured.times, offload=waits
             )
             made = Planned(prepared.step, ordered)
             beside = prepared.step.accumulator_bytes
@@ -188,7 +188,11 @@ class Cuts:
             step = replace(step, source=replace(step.source, saves_half=True))
         of_parts = f"make those of {count} micro-batches"
         self._progress("make the kernels" if count == 1 else of_parts)
-        of = {"has_half": source.has_half, "records": source.records, "direct": form.direct}
+        of = {
+            "has_half": source.has_half,
+            "records": source.measured.records,
+            "direct": form.direct,
+        }
         module, *others = step.kernels
         if self._for_plans:
             module = _alone(module, TRAIN_STEP)

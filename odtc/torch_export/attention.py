@@ -8,37 +8,38 @@ padding to what is ahead, so that rows that are padded at their start have such 
 
 import contextlib
 import math
+import sys
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 _ATTENTION = F.scaled_dot_product_attention
 
 
 @contextlib.contextmanager
 def spelled_out_attention() -> Iterator[None]:
-    """A block in which `F.scaled_dot_product_attention` is computed by `spelled_out`."""
-    F.scaled_dot_product_attention = spelled_out
+    """A block in which `F.scaled_dot_product_attention` is computed by `spelled_out`.
+
+    Modules that imported the function have it under names of their own, which are replaced as well.
+    A `TorchFunctionMode` would see all calls, but the tracer's warnings would name its lines then.
+    """
+    modules = [each for name, each in sys.modules.items() if name != __name__]
+    found = [
+        (names, name)
+        for names in [vars(each) for each in modules if isinstance(each, ModuleType)]
+        for name, each in list(names.items())
+        if each is _ATTENTION
+    ]
+    for names, name in found:
+        names[name] = spelled_out
     try:
-        with _UnderAnyName():
-            yield
+        yield
     finally:
-        F.scaled_dot_product_attention = _ATTENTION
-
-
-class _UnderAnyName(TorchFunctionMode):
-    """Takes the calls of modules that imported the function itself; PyTorch's own look it up."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        """Runs the function, or what stands for it."""
-        called = spelled_out if func is _ATTENTION else func
-        return called(*args, **(kwargs or {}))
+        for names, name in found:
+            names[name] = _ATTENTION
 
 
 def spelled_out(

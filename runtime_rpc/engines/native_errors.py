@@ -18,6 +18,7 @@ from odtc.runtime_rpc.native.interface import Code, NativeError
 from odtc.runtime_rpc.sessions.session import Session
 
 _AGAIN = "compile the model again"
+OTHER_TARGET = "compile the model for another target; `odtc targets` lists the limits of GPUs"
 
 
 def storage_folder(placement: Placement) -> Path:
@@ -74,7 +75,7 @@ def not_opened(
         return DeviceError(
             f"{session.name}'s {session.kind} device cannot run the artifact: {error}",
             where=session.name,
-            hint=FITS,
+            hint=OTHER_TARGET if error.code is Code.UNSUPPORTED else FITS,
         )
     return ArtifactError(f"the artifact cannot be run: {error}", where=PROGRAM, hint=_AGAIN)
 

@@ -66,6 +66,7 @@ SMALL = (
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared"),
     *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
+    "-fno-plt",  # all symbols are bound at the start, so there is nothing to bind at a first call
     *SMALL,
     "-Wl,-z,noseparate-code",  # a page between any two kinds of segments is a quarter of it
 )

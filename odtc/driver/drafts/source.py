@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from odtc.autoschedule.tuning.target_records import records_for
-from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
-from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.targets import Target
 from odtc.core.disk.files import check_room
 from odtc.core.process.progress import Progress
 from odtc.driver.drafts.chosen import update_of, wanted
 from odtc.driver.drafts.fitting import check_target, wants_mixed
+from odtc.driver.drafts.measured import Measured, measured
 from odtc.driver.drafts.normalizing import normalized_by
 from odtc.driver.layouts import LayoutChoice, layout_choice
 from odtc.driver.options.step_options import StepOptions
@@ -29,7 +27,6 @@ from odtc.frontend.optimizers.update import Update
 from odtc.frontend.trained.quantise import Format, Held, parse_format
 from odtc.frontend.trained.stored_codes import Kept
 from odtc.frontend.weights.finite import not_finite
-from odtc.runtime_rpc.sessions.local import gpu_here
 
 # Bytes that object files and the linker may take, beside the weights. LLVM aborts the process when
 # it runs out of room.
@@ -48,8 +45,7 @@ class Source:
         update: the update rule with what is around it.
         has_half: whether products may multiply float16.
         saves_half: whether what the backward reads is stored as float16.
-        records: what is known of kernels that were measured.
-        times: what calls of them were measured to take.
+        measured: what is known of the target's kernels.
         layouts: of images, as `odtc/driver/layouts.py` reads them.
         read: the model's graph as it was read, whose arrays all drafts share.
         broken: names of its weights that are not finite.
@@ -66,8 +62,7 @@ class Source:
     update: Update
     has_half: bool
     saves_half: bool
-    records: RecordLookup
-    times: MeasuredTimes
+    measured: Measured
     layouts: LayoutChoice
     read: Graph
     broken: frozenset[str]
@@ -124,7 +119,7 @@ def read_source(
     progress("read the model")
     onnx_model = load_model(model, in_file=True)
     check_room(ROOM + Path(model).stat().st_size)
-    records, times = _known(target, options)
+    known = measured(target, options)
     normalized = normalized_by(options.normalize, onnx_model)
     read = read_graph(modern(onnx_model), wanted(options)[0])
     read.notes += [f"{name}: {said}" for name, said in normalized.items()]
@@ -136,19 +131,9 @@ def read_source(
         update=update,
         has_half=has_half,
         saves_half=is_mixed,
-        records=records,
-        times=times,
+        measured=known,
         layouts=layout_choice(target, options.layout, is_mixed=is_mixed, is_tight=is_tight),
         read=read,
         broken=not_finite(read.parameters),
         normalized=normalized,
     )
-
-
-def _known(target: Target, options: StepOptions) -> tuple[RecordLookup, MeasuredTimes]:
-    """Records and times of measured kernels, unless the user wants none of them."""
-    if not options.tuned:
-        return no_records, NOTHING
-    database = None if options.database is None else Path(options.database)
-    of = records_for(target, database, options.device, gpu_here)
-    return of, of.times

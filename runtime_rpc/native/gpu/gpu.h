@@ -31,6 +31,7 @@ typedef struct {
   char name[256], driver[128]; /* as the driver says; `driver` changes with its version */
   uint64_t largest_buffer;     /* bytes, as the driver says; some take more */
   uint64_t memory;             /* bytes of the device, or of what it shares with the host */
+  uint64_t most_items;         /* of a work-group */
 } odtc_gpu_about;
 
 /* A kernel: its code is OpenCL's source, or SPIR-V. Buffers come before numbers in its arguments. */

@@ -60,6 +60,21 @@ static odtc_code make_tables(odtc_trainer *t) {
   return ODTC_OK;
 }
 
+/* Before the driver compiles anything. */
+static odtc_code check_groups(odtc_trainer *t) {
+  const struct odtc_on_gpu *gpu = t->gpu;
+  for (size_t n = 0; n < gpu->launches.count; ++n) {
+    const odtc_noted_launch *each = gpu->launches.launches + n;
+    uint64_t items = (uint64_t)each->items[0] * each->items[1] * each->items[2];
+    if (items > gpu->about.most_items)
+      return odtc_fail(&t->problem, ODTC_UNSUPPORTED,
+                       "the kernel %.100s has work-groups of %llu items; %.100s takes at most %llu",
+                       gpu->module.kernels[each->kernel].name, (unsigned long long)items, gpu->about.name,
+                       (unsigned long long)gpu->about.most_items);
+  }
+  return ODTC_OK;
+}
+
 odtc_code odtc_start_gpu(odtc_trainer *t, const odtc_options *options) {
   const char *cache = odtc_fact_of(&t->program, "once", 0) ? NULL : options->gpu_cache;
   const odtc_gpu_options asked = {.number = options->gpu, .cache = cache};
@@ -70,7 +85,7 @@ odtc_code odtc_start_gpu(odtc_trainer *t, const odtc_options *options) {
       odtc_note_launches(&t->program, t->kernels, &gpu->module, &gpu->launches, &t->problem) || make_tables(t))
     return t->problem.code;
   gpu->api = gpu->module.interface;
-  if (gpu->api->open(&asked, &gpu->device, &gpu->about, &t->problem) ||
+  if (gpu->api->open(&asked, &gpu->device, &gpu->about, &t->problem) || check_groups(t) ||
       gpu->api->load(gpu->device, gpu->module.kernels, gpu->module.count, &t->problem))
     return t->problem.code;
   snprintf(gpu->name, sizeof gpu->name, "%s, %s", gpu->about.name, gpu->about.driver);

@@ -34,6 +34,7 @@ class _About(c.Structure):
         ("driver", c.c_char * 128),
         ("largest_buffer", c.c_uint64),
         ("memory", c.c_uint64),
+        ("most_items", c.c_uint64),
     ]
 
 

@@ -58,6 +58,9 @@ static void describe(odtc_gpu *gpu) {
   cl->clGetDeviceInfo(gpu->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof about->largest_buffer, &about->largest_buffer,
                       NULL);
   cl->clGetDeviceInfo(gpu->device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof about->memory, &about->memory, NULL);
+  size_t most = 0;
+  int is_told = !cl->clGetDeviceInfo(gpu->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+  about->most_items = is_told ? most : UINT64_MAX;
 }
 
 static odtc_code make_queue(odtc_gpu *gpu, cl_command_queue *queue, cl_ulong properties, odtc_problem *problem) {

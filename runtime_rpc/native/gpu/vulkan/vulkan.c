@@ -33,6 +33,7 @@ static void describe(const odtc_gpu *gpu, odtc_gpu_about *about) {
   snprintf(about->driver, sizeof about->driver, "Vulkan %u.%u.%u, driver %u of vendor %u", api >> 22 & 0x7f,
            api >> 12 & 0x3ff, api & 0xfff, found->driverVersion, found->vendorID);
   about->largest_buffer = found->limits.maxStorageBufferRange;
+  about->most_items = found->limits.maxComputeWorkGroupInvocations;
   about->memory = odtc_vk_count_memory(gpu);
 }
 
