@@ -24,7 +24,7 @@ from odtc.core.options.checked_options import (
     positive,
 )
 from odtc.core.specs import Role
-from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.data.source import Batch, Source, Wrapped
 
 _CHANNELS = (1, 3, 4)
 
@@ -119,43 +119,16 @@ AUGMENTATIONS: Mapping[str, type[Augmentation]] = {
 
 
 @dataclass(frozen=True)
-class Augmented(Source):
+class Augmented(Wrapped):
     """A source whose images are others in each step.
 
     Attributes:
-        source: of the samples.
         augmentations: in their order.
         images: the names of inputs that are images, each with the axis of its channels.
     """
 
-    source: Source
     augmentations: Sequence[Augmentation]
     images: Mapping[str, int]
-
-    @property
-    def count(self) -> int:  # type: ignore[override]
-        """See `Source`."""
-        return self.source.count
-
-    @property
-    def where(self) -> str:  # type: ignore[override]
-        """See `Source`."""
-        return self.source.where
-
-    @property
-    def class_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """See `Source`."""
-        return self.source.class_names
-
-    @property
-    def column_names(self) -> Mapping[str, tuple[str, ...]]:  # type: ignore[override]
-        """See `Source`."""
-        return self.source.column_names
-
-    @property
-    def in_file_order(self) -> bool:
-        """See `Source.in_file_order`."""
-        return self.source.in_file_order
 
     @property
     def is_slow(self) -> bool:
@@ -179,10 +152,6 @@ class Augmented(Source):
             if isinstance(each, Mixup):
                 y = {k: each.images(v, np.random.default_rng(drawn)) for k, v in y.items()}
         return x, y
-
-    def digest(self) -> str:
-        """See `Source.digest`: of the samples as they are."""
-        return self.source.digest()
 
 
 def augmented(source: Source, given: Any, manifest: Manifest) -> Source:

@@ -109,6 +109,51 @@ class Source(ABC):
         return ahead(self.take, numbers) if self.is_slow else map(self.take, numbers)
 
 
+@dataclass(frozen=True)
+class Wrapped(Source):
+    """The samples of another source, in another form; what is known of them is the other's.
+
+    Attributes:
+        source: the other one.
+    """
+
+    source: Source
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.count
+
+    @property
+    def where(self) -> str:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.where
+
+    @property
+    def class_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.class_names
+
+    @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.column_names
+
+    @property
+    def is_text(self) -> bool:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.is_text
+
+    @property
+    def in_file_order(self) -> bool:
+        """See `Source.in_file_order`."""
+        return self.source.in_file_order
+
+    def digest(self) -> str:
+        """See `Source.digest`: of the samples themselves, so that a run is the same one."""
+        return self.source.digest()
+
+
 def notes_of(source: Source, text: Text) -> tuple[str, ...]:
     """What is to be said of samples that were read as such text would be."""
     if source.is_text or text == Text():

@@ -7,7 +7,7 @@ import numpy as np
 
 from odtc.core.ir.place import Place, take
 from odtc.runtime_rpc.data.mapped import let_go
-from odtc.runtime_rpc.data.source import Arrays, Batch, Source
+from odtc.runtime_rpc.data.source import Arrays, Batch, Wrapped
 from odtc.runtime_rpc.feed.features import FeatureFeed
 
 
@@ -40,51 +40,16 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Wrapped(Source):
-    """A source that gives the samples of another one in another form.
-
-    Attributes:
-        source: the other one.
-        kept: of its samples.
-    """
-
-    source: Source
-    kept: Kept
-
-    @property
-    def count(self) -> int:  # type: ignore[override]
-        """See `Source`."""
-        return self.source.count
-
-    @property
-    def where(self) -> str:  # type: ignore[override]
-        """See `Source`."""
-        return self.source.where
-
-    @property
-    def class_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """See `Source`."""
-        return self.source.class_names
-
-    @property
-    def in_file_order(self) -> bool:
-        """See `Source.in_file_order`."""
-        return self.source.in_file_order
-
-    def digest(self) -> str:
-        """See `Source.digest`: of the samples themselves, so that a run is the same one."""
-        return self.source.digest()
-
-
-@dataclass(frozen=True)
 class KeptSamples(Wrapped):
     """The samples of a training, in any order.
 
     Attributes:
+        kept: of them.
         labels: by name, of all samples.
         label_places: where these lie in each.
     """
 
+    kept: Kept
     labels: Mapping[str, np.ndarray]
     label_places: Mapping[str, Place]
 
@@ -99,12 +64,14 @@ class KeptInOrder(Wrapped):
     """The samples of a validation, in order: features of whole micro-batches, and the rest.
 
     Attributes:
+        kept: of those in whole micro-batches.
         labels: by name, of all samples.
         label_places: where these lie in each.
         whole: samples that fill micro-batches.
         rest: inputs of the others.
     """
 
+    kept: Kept
     labels: Mapping[str, np.ndarray]
     label_places: Mapping[str, Place]
     whole: int
