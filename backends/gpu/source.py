@@ -18,6 +18,8 @@ _LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MUL
 # TVM's prologue of a kernel with a pointer to float16, and the code that needs it.
 _EXTENSION = re.compile(r"^#ifdef cl_khr_fp16\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
 _HALF = re.compile(r"\bhalf\d*\b(?! ?\*)|\bconvert_half")
+# Lanes of the vectors of tensors that products read.
+_OF_TENSORS = 4
 # Memory that a group shares, and tensors.
 _SHARED = re.compile(r"^( *__local \w+ (\w+)\[\d+\]);$", re.MULTILINE)
 _MEMORY = re.compile(r"\b(__local|__global) (float|half)(?: (\w+)\[|\* restrict (\w+))")
@@ -55,16 +57,19 @@ def plain(source: str) -> str:
 
 
 def aligned(source: str) -> str:
-    """The source with vectors that are read and written at once.
+    """The source with vectors of products that are read and written at once.
 
     TVM does so by `vload` and `vstore`, which promise no more than where an element lies, so that a
-    driver may take one after the other. Vectors lie at multiples of their size here
-    (`product.Shared`, `runs.py`).
+    driver may take one after the other. Vectors of products lie at multiples of their size
+    (`product.Shared`, `runs.py`): of tensors, products alone read four floats at once.
     """
     for match in _MEMORY.finditer(source):
         (space, kind), name = match.group(1, 2), match[3] or match[4]
-        load = re.compile(rf"\bvload(\d+)\(0, {name} \+ ")
-        store = re.compile(rf"\bvstore(\d+)\((.*), 0, {name} \+ (.*)\);$", re.MULTILINE)
+        if space == "__global" and kind != "float":
+            continue
+        lanes = r"(\d+)" if space == "__local" else f"({_OF_TENSORS})"
+        load = re.compile(rf"\bvload{lanes}\(0, {name} \+ ")
+        store = re.compile(rf"\bvstore{lanes}\((.*), 0, {name} \+ (.*)\);$", re.MULTILINE)
         source = load.sub(rf"*({space} {kind}\1*)({name} + ", source)
         source = store.sub(rf"*({space} {kind}\1*)({name} + \3) = \2;", source)
     return _SHARED.sub(r"\1 __attribute__((aligned(16)));", source)
