@@ -20,6 +20,9 @@ _SHOWN = 20
 # Bytes of an array that are hashed at a time.
 _PIECE = 16 << 20
 
+# Of a batch without images: samples, and what each holds.
+_AXES = 2
+
 
 @dataclass(frozen=True)
 class Samples(Source):
@@ -147,7 +150,20 @@ def samples_in(
         count,
         where,
         tuple(name for name in names if name not in arrays),
+        notes=tuple(
+            f"{where}: {printable(item.spec.name)} holds bytes, 0 to 255, which are fed as they "
+            "are: where the model does not scale them, divide them by 255, or compile it with "
+            "--normalize"
+            for item in inputs
+            if _are_pixels(found[item.spec.name], item)
+        ),
     )
+
+
+def _are_pixels(array: np.ndarray, item: Argument) -> bool:
+    """Whether bytes go into an input of floats with several axes in each sample."""
+    is_float = item.spec.dtype.startswith("float")
+    return array.dtype == np.uint8 and is_float and len(item.spec.shape) > _AXES
 
 
 def keys_of(

@@ -17,10 +17,13 @@ from safetensors.numpy import save_file
 import odtc
 from odtc.cli.main import main
 from odtc.core.errors import DataError, OdtcError
+from odtc.core.ir.place import Place
+from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.data import tables
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.mapped import LEAST_BYTES, is_mapped
 from odtc.runtime_rpc.data.readers import read_data
+from odtc.runtime_rpc.data.samples import samples_in
 from odtc.runtime_rpc.data.source import Source, Stream
 from tests.runtime_rpc.loop.models import CLASSES, SAMPLES, WIDTH, classed, step_of
 
@@ -327,3 +330,19 @@ def test_a_column_of_text_is_refused_before_it_is_read(
     command = [sys.executable, "-c", script, tmp_path / "a.odtc", tmp_path / "d.parquet"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(found.stdout) < 1 << 20
+
+
+def test_bytes_that_go_into_floats_are_said() -> None:
+    images = Argument(Role.INPUT, TensorSpec("x", (4, 3, 8, 8)), place=Place(0))
+    columns = Argument(Role.INPUT, TensorSpec("x", (4, 9)), place=Place(0))
+    label = Argument(Role.LABEL, TensorSpec("y", (4,), "int64"), place=Place(0))
+    y = np.zeros(4, np.int64)
+
+    def notes(item: Argument, dtype: str) -> tuple[str, ...]:
+        arrays = {"x": np.ones(item.spec.shape, dtype), "y": y}
+        return samples_in(arrays, [*arrays], [item], [label], "d.npz").notes
+
+    (said,) = notes(images, "uint8")
+    assert said.startswith("d.npz: x holds bytes, 0 to 255, which are fed as they are: where")
+    assert not notes(images, "float32")
+    assert not notes(columns, "uint8")
