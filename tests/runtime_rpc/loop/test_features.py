@@ -13,7 +13,7 @@ from torch import nn
 import odtc
 from odtc.core.artifact.bundle import PROGRAM
 from odtc.core.errors import DataError, UsageError
-from odtc.runtime_rpc.loop.features import storage
+from odtc.runtime_rpc.loop.features import making, storage
 from tests.native.reader import read
 from tests.runtime_rpc.loop.models import saved
 from tests.runtime_rpc.own_server import NATIVE, serving
@@ -188,6 +188,15 @@ REFUSED = {
 def test_why_nothing_is_kept(artifact: odtc.Artifact, why: str):
     _, said = fitted(artifact.trainer(threads=1), **REFUSED[why])
     assert f"{ANEW}: {why}" in said
+
+
+def test_one_reading_that_waits_for_a_core_decides_nothing(
+    artifact: odtc.Artifact, monkeypatch: pytest.MonkeyPatch
+):
+    """The first copy of what was made takes a second."""
+    waits, seconds = iter([0.0, 1.0]), making._seconds
+    monkeypatch.setattr(making, "_seconds", lambda call: seconds(call) + next(waits, 0.0))
+    assert ONCE in fitted(artifact.trainer(threads=1))[1]
 
 
 def test_data_that_may_be_other_data_is_not_kept(artifact: odtc.Artifact):
