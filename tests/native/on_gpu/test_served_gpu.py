@@ -1,6 +1,7 @@
 """Steps on a GPU by odtc-device: the bits of this process's."""
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -81,8 +82,9 @@ def test_a_step_that_was_sent_and_is_refused(kind: str, micro_batches: int, tmp_
         assert [there.step(x, y, lr=0.05) for x, y in data[1:]] == alone[1:]
 
 
-def test_the_next_batch_is_sent_while_a_step_runs(tmp_path: Path) -> None:
-    artifact = mlp_artifact(tmp_path, UPDATE, target="host-opencl")
+def calls_of(tmp_path: Path, steps: int, per_call: int, batch: int) -> str:
+    """The calls of OpenCL's library that a served run makes, a letter each."""
+    artifact = mlp_artifact(tmp_path, UPDATE, batch, target="host-opencl")
     source, shim = Path(__file__).with_name("order.c"), tmp_path / "order.so"
     command = [*cc_command(), "-O1", "-Wall", "-Werror", "-fPIC", "-shared", str(source)]
     subprocess.run([*command, "-o", str(shim), "-ldl"], check=True)
@@ -91,11 +93,21 @@ def test_the_next_batch_is_sent_while_a_step_runs(tmp_path: Path) -> None:
         serving(tmp_path / "sessions", server=NATIVE, environment=noting) as url,
         artifact.trainer(url) as trainer,
     ):
-        assert len([*trainer.train(batches(6), lr=0.05, steps_per_call=3)]) == 6
+        losses = trainer.train(batches(steps, batch), lr=0.05, steps_per_call=per_call)
+        assert len([*losses]) == steps
+    return (tmp_path / "order").read_text()
+
+
+def test_the_next_batch_is_sent_while_a_step_runs(tmp_path: Path) -> None:
     # Of each call: inputs and labels of its first step, then of each while the one before it runs.
     # The first call allocates a second set of them; closing waits at the end.
     first, second = "wwf" + "ee" + "wwefwwefe", "wwfwwefwwefe"
-    assert (tmp_path / "order").read_text().endswith(first + second + "e")
+    assert calls_of(tmp_path, 6, 3, 8).replace("a", "").endswith(first + second + "e")
+
+
+def test_a_wait_sleeps_and_asks_first(tmp_path: Path) -> None:
+    """Some drivers keep a core busy while they are waited for."""
+    assert re.search("fa+e", calls_of(tmp_path, 20, 1, 1 << 16))
 
 
 def linked(programs: Path) -> None:

@@ -21,6 +21,7 @@ typedef uint64_t cl_ulong;
 
 enum {
   CL_SUCCESS = 0,
+  CL_COMPLETE = 0, /* of a command; greater: not yet, less: it failed */
   CL_DEVICE_NOT_AVAILABLE = -2,
   CL_MEM_OBJECT_ALLOCATION_FAILURE = -4,
   CL_OUT_OF_RESOURCES = -5,
@@ -41,6 +42,7 @@ enum {
   CL_PROGRAM_BINARIES = 0x1166,
   CL_PROGRAM_BUILD_LOG = 0x1183,
   CL_KERNEL_WORK_GROUP_SIZE = 0x11B0,
+  CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3,
   CL_PROFILING_COMMAND_START = 0x1282,
   CL_PROFILING_COMMAND_END = 0x1283
 };
@@ -86,6 +88,7 @@ enum {
   X(cl_int, clEnqueueFillBuffer,                                                                                     \
     (cl_command_queue, cl_mem, const void *, size_t, size_t, size_t, cl_uint, const cl_event *, cl_event *))         \
   X(cl_int, clWaitForEvents, (cl_uint, const cl_event *))                                                            \
+  X(cl_int, clGetEventInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                           \
   X(cl_int, clReleaseEvent, (cl_event))                                                                              \
   X(cl_int, clGetEventProfilingInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                  \
   X(cl_int, clFlush, (cl_command_queue))                                                                             \

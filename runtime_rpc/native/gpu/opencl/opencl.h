@@ -23,6 +23,7 @@ struct odtc_gpu {
   } *kernels;
   odtc_gpu_buffer *buffers; /* the last one; each has the one before it */
   odtc_gpu_list *lists;     /* likewise */
+  odtc_gpu_list *newest;    /* that was queued last; NULL once it was waited for */
 };
 
 struct odtc_gpu_buffer {

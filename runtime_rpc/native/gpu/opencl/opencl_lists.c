@@ -68,7 +68,14 @@ odtc_code odtc_opencl_prepare(odtc_gpu *gpu, const odtc_gpu_launch *launches, si
   return code;
 }
 
+/* Of the last launch of a list's last run; NULL where nothing runs. */
+static cl_event last_event(const odtc_gpu_list *list) {
+  if (!list || !list->count) return NULL;
+  return list->timed ? list->timed[list->count - 1] : list->last;
+}
+
 static void forget(odtc_gpu *gpu, odtc_gpu_list *list) {
+  if (gpu->newest == list) gpu->newest = NULL;
   for (size_t n = 0; list->timed && n < list->count; ++n)
     if (list->timed[n]) gpu->cl->clReleaseEvent(list->timed[n]);
   free(list->timed);
@@ -102,27 +109,39 @@ odtc_code odtc_opencl_run(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *prob
     odtc_opencl_fail(problem, code, each->name);
     return problem->code = ODTC_DEVICE; /* a lack of memory, too: launches before this one ran */
   }
+  gpu->newest = list;
   cl_int code = cl->clFlush(gpu->queue); /* else a driver may begin only when somebody waits */
   return code ? odtc_opencl_fail(problem, code, "the queue") : ODTC_OK;
 }
 
-/* Some drivers wait in a loop that keeps a core busy. Steps take about the same time each: the thread sleeps for most of
-   it. After one that was faster it sleeps for less each time, until the device is waited for again. */
-static void sleep_first(const odtc_gpu *gpu) {
-  enum { LEAST = 200 * 1000 }; /* ns: less is not worth it */
-  int64_t shortest = gpu->lasted < gpu->lasted_before ? gpu->lasted : gpu->lasted_before;
-  int64_t left = gpu->queued + shortest / 8 * 7 - odtc_now();
-  if (!gpu->queued || left < LEAST) return;
-  struct timespec rest = {left / 1000000000, left % 1000000000};
+static void sleep_for(int64_t ns) {
+  const struct timespec rest = {ns / 1000000000, ns % 1000000000};
   nanosleep(&rest, NULL);
 }
 
+/* Some drivers wait in a loop that keeps a core busy. Steps take about the same time each: the thread sleeps for most of
+   it, and then asks from time to time. Once it takes twice as long as before, the driver is to wait. */
+static void sleep_first(const odtc_gpu *gpu) {
+  enum { LEAST = 200 * 1000, NAP = 20 * 1000, PART = 32 }; /* ns; less is not worth it */
+  int64_t shortest = gpu->lasted < gpu->lasted_before ? gpu->lasted : gpu->lasted_before;
+  int64_t left = gpu->queued + shortest / PART * (PART - 1) - odtc_now(), nap = shortest / (PART * PART);
+  cl_event last = last_event(gpu->newest);
+  cl_int status = CL_COMPLETE;
+  if (!gpu->queued || left < LEAST) return;
+  sleep_for(left);
+  while (last && odtc_now() - gpu->queued < 2 * gpu->lasted &&
+         !gpu->cl->clGetEventInfo(last, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) &&
+         status > CL_COMPLETE)
+    sleep_for(nap < NAP ? NAP : nap);
+}
+
 odtc_code odtc_opencl_wait(odtc_gpu *gpu, odtc_gpu_list *list, odtc_problem *problem) {
-  cl_event last = !list || !list->count ? NULL : list->timed ? list->timed[list->count - 1] : list->last;
+  cl_event last = last_event(list);
   if (list && !last) return ODTC_OK;
   if (!list) sleep_first(gpu);
   cl_int code = list ? gpu->cl->clWaitForEvents(1, &last) : gpu->cl->clFinish(gpu->queue);
   if (list && list->last) {
+    if (gpu->newest == list) gpu->newest = NULL;
     gpu->cl->clReleaseEvent(list->last);
     list->last = NULL;
   }
