@@ -55,18 +55,10 @@ class Program(Device):
         words = words_of(self.port, self.sessions)
         at = words.index("--odtc")
         command = [str(self._program), *words[:at], *words[at + 2 :]]
-        # Threads of a session that was killed may still have the server's folder open.
-        while self._process is None or self._process.poll() is not None:
-            self._process = self._started(command)
-
-    def _started(self, command: list[str]) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen(
+        self._process = subprocess.Popen(
             command, env=self._environment, stdin=_NONE, stdout=_NONE, stderr=_NONE
         )
-        self.pid = process.pid
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(0.2)
-        return process
+        self.pid = self._process.pid
 
     def kill(self, number: signal.Signals) -> None:
         """Kills the server, and waits for its end."""

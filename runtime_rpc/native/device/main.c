@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "address.h"
@@ -105,11 +106,24 @@ static double number_of(const char *name, const char *text, double most) {
   return value;
 }
 
+/* Locks a folder. A server that was killed, or a session of it, may need a moment to end, and has the
+   lock until then: threads and a driver's memory go first. */
+static int lock(int folder, const char *path) {
+  static const double ENDING_SECONDS = 5;
+  static const struct timespec PAUSE = {0, 10 * 1000000l};
+  for (double until = odtc_seconds() + ENDING_SECONDS; flock(folder, LOCK_EX | LOCK_NB);) {
+    if (errno != EWOULDBLOCK && errno != EINTR) fail(path, strerror(errno));
+    if (odtc_seconds() > until) return 0;
+    nanosleep(&PAUSE, NULL);
+  }
+  return 1;
+}
+
 /* Makes a folder this server's own until it ends, and removes what one that was killed has left there. */
 static void take_folder(const char *path) {
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) fail(path, strerror(errno));
-  if (flock(folder, LOCK_EX | LOCK_NB)) fail(path, "another server has its sessions there");
+  if (!lock(folder, path)) fail(path, "another server has its sessions there");
   if (access(path, W_OK | X_OK)) fail(path, strerror(errno));
   odtc_remove_sessions(path);
 }

@@ -1,5 +1,6 @@
 """`odtc device build`: the program, and what it says on a command line."""
 
+import fcntl
 import os
 import re
 import subprocess
@@ -81,8 +82,8 @@ def test_a_tracker_that_does_not_answer_is_told_once(program: Path, tmp_path: Pa
             time.sleep(0.05)
         second = run(program, *NEEDED, "--folder", folder, "--until-closed")
         assert second.returncode == 2
+        # By then the tracker was asked again.
         assert "another server has its sessions there" in second.stderr
-        time.sleep(2.5)
         assert server.stdin
         server.stdin.close()
         server.wait(20)
@@ -90,6 +91,22 @@ def test_a_tracker_that_does_not_answer_is_told_once(program: Path, tmp_path: Pa
     assert told.startswith("no tracker answers at tcp:1;")
     assert last == "standard input was closed"
     assert not (tmp_path / "sessions").exists()
+
+
+def test_a_server_waits_for_the_end_of_one_that_was_killed(program: Path, tmp_path: Path) -> None:
+    (folder := tmp_path / "sessions").mkdir()
+    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    words = [program, *NEEDED, "--folder", str(folder), "--until-closed"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin
+        assert server.stdout
+        time.sleep(0.5)
+        assert server.poll() is None
+        os.close(lock)
+        assert b'"pid"' in server.stdout.readline()
+        server.stdin.close()
+        assert server.wait(20) == 0
 
 
 def test_it_takes_little_memory_while_it_waits(program: Path, tmp_path: Path) -> None:
