@@ -55,6 +55,11 @@ MOST_THREADS = 8
 # with UFS 3 hold for long.
 _SSD, _FLASH = (1_000_000_000, 2_000_000_000), (400_000_000, 1_000_000_000)
 
+# Options of a target that only one kind of processor has, and what they give it: a step on a GPU is
+# run by no threads, and keeps nothing in storage.
+_OF_GPUS = {"gpu": "GPU"}
+_OF_CPUS = {"threads": "threads", "storage_write": "storage", "storage_read": "storage"}
+
 
 @dataclass(frozen=True)
 class Target:
@@ -70,7 +75,8 @@ class Target:
         also: names of further CPUs, of which the library has the same kernels, compiled for them.
             The native runtime chooses; TVM runs those of the first.
         threads: the most that a step is run with. Each has workspaces of its own in the step's
-            arena. None is the number of cores of the machine that compiles, up to 8.
+            arena. None is the number of cores of the machine that compiles, up to 8, and on a GPU
+            none.
         storage_write: bytes that its storage takes in a second.
         storage_read: bytes that are read from it in a second.
         kind: TVM's kind of target.
@@ -176,6 +182,8 @@ class Target:
         for cpu in target.cpus:
             check_cpu(cpu, target.spec)
             check_features(cpu, target.spec)
+        if self.kind != CPU:
+            return target
         cores = len(os.sched_getaffinity(0))
         return replace(target, threads=self.threads or min(MOST_THREADS, cores))
 
@@ -219,12 +227,7 @@ def parse_target(text: str) -> Target:
             hint=did_you_mean(name, _registry()) + f"known targets: {_names(targets())}",
         )
     options = {key: _read_option(text, key, value) for key, value in written.items()}
-    if "gpu" in options and target.kind == CPU:
-        raise UsageError(
-            f"{name} computes on a CPU, and takes no GPU",
-            where=text,
-            hint=f"give it to one of {_names(t for t in targets() if t.kind != CPU)}",
-        )
+    _check_options_of(target, options, text)
     first, *also = options.pop("mcpu", ("",))
     if also and target.kind != CPU:
         raise UsageError(
@@ -235,6 +238,23 @@ def parse_target(text: str) -> Target:
     if first:
         target = replace(target.with_cpu(with_name(target.cpu, first)), also=tuple(also))
     return replace(target, **options)
+
+
+def _check_options_of(target: Target, options: Iterable[str], text: str) -> None:
+    """Checks that no option of the other kind of processor is given, which would change nothing.
+
+    Raises:
+        UsageError: one is.
+    """
+    others = _OF_CPUS if target.kind != CPU else _OF_GPUS
+    wrong = next((key for key in options if key in others), None)
+    if wrong:
+        kind, fitting = ("CPU", _of_gpus()) if target.kind == CPU else ("GPU", _of_cpus())
+        raise UsageError(
+            f"{target.name} computes on a {kind}, and takes no {others[wrong]}",
+            where=text,
+            hint=f"leave {wrong} out, or give it to one of {_names(fitting)}",
+        )
 
 
 def as_target(given: str | Target) -> Target:
@@ -263,6 +283,10 @@ def _read_option(text: str, key: str, value: str) -> Any:
 
 def _of_cpus() -> Iterable[Target]:
     return (target for target in targets() if target.kind == CPU)
+
+
+def _of_gpus() -> Iterable[Target]:
+    return (target for target in targets() if target.kind != CPU)
 
 
 def _names(some: Iterable[Target]) -> str:
@@ -310,12 +334,14 @@ def _registry() -> dict[str, Target]:
         replace(
             phone,
             name="android-opencl",
+            threads=None,
             description="GPU of an Android phone through OpenCL",
             kind="opencl",
         ),
         replace(
             phone,
             name="android-vulkan",
+            threads=None,
             description="GPU of an Android phone through Vulkan",
             kind="vulkan",
         ),

@@ -72,7 +72,7 @@ def lines_of(text: str) -> Iterator[Sequence[str]]:
             yield [
                 *(plain(each) for each in (_name(device), device.get("soc", ""))),
                 *(plain(each) for each in (head.get("target", ""), it.model, it.batch)),
-                *(plain(each) for each in (it.cores, it.threads)),
+                *(plain(each) for each in (it.cores, it.threads or "")),
                 *_figures(result, emulated=emulated),
                 plain(str(head.get("commit", ""))[:12]),
             ]

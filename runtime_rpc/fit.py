@@ -1,5 +1,7 @@
 """Whether an artifact fits what it is to run on."""
 
+from collections.abc import Mapping
+
 from odtc.backends.cpus import lacking_features
 from odtc.backends.targets import CPU, MOST_THREADS, Target
 from odtc.core.artifact.manifest import Manifest
@@ -15,8 +17,10 @@ def check_threads(threads: int | None, cores: str | None, target: Target) -> Non
     """Checks what a caller asks for, against what the artifact's workspaces suffice for.
 
     Raises:
-        UsageError: `threads` is not positive or above the target's, or `cores` unknown.
+        UsageError: `threads` is not positive or above the target's, or `cores` unknown; or one of
+            them is given, and a GPU takes the steps.
     """
+    check_on_cpu({"threads": threads, "cores": cores}, target)
     if cores is not None:
         parse_cores(cores)
     if threads is not None and threads < 1:
@@ -28,6 +32,24 @@ def check_threads(threads: int | None, cores: str | None, target: Target) -> Non
         raise UsageError(
             f"threads {threads} is above {most}, for which the artifact is compiled",
             hint=f"compile it for a target with threads={threads}, or give fewer",
+        )
+
+
+def check_on_cpu(given: Mapping[str, object], target: Target) -> None:
+    """Checks that nothing is asked for that a step on a GPU would not heed.
+
+    Args:
+        given: values by the names of their options; None, or nothing, where one is not given.
+        target: of the step.
+
+    Raises:
+        UsageError: one is given, and a GPU takes the steps.
+    """
+    found = [name for name, value in given.items() if value]
+    if target.kind != CPU and found:
+        raise UsageError(
+            f"{' and '.join(found)} would change nothing: {target.name} computes on a GPU",
+            hint=f"leave {' and '.join(found)} out, or compile the model for a CPU",
         )
 
 

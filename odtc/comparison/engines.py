@@ -47,15 +47,12 @@ def _nothing(case: Case, folder: Path) -> Known:
 
 def _start_odtc(case: Case, folder: Path) -> Load:
     # All that the trainer needs, so that its load is timed alone.
-    import odtc.runtime_rpc.trainer
+    import odtc.runtime_rpc.trainer  # noqa: F401
     from odtc.artifact import load as open_artifact
-    from odtc.backends.targets import CPU, parse_target
-
-    if case.target and parse_target(case.target).kind != CPU:
-        import odtc.runtime_rpc.engines.virtual_machine  # noqa: F401
+    from odtc.comparison.ours import threads_of
 
     def load() -> Step:
-        trainer = open_artifact(folder / ARTIFACT).trainer(threads=case.threads)
+        trainer = open_artifact(folder / ARTIFACT).trainer(threads=threads_of(case))
         return lambda x, y: trainer.step(x, y, case.lr)
 
     return load

@@ -92,7 +92,7 @@ def gentle_rate(case: Case, artifact: Path, folder: Path) -> float:
     loaded = load(artifact)
 
     def losses(rate: float) -> list[float]:
-        return _losses(loaded.trainer(threads=case.threads).step, x, y, rate)
+        return _losses(loaded.trainer(threads=threads_of(case)).step, x, y, rate)
 
     return next((rate for rate in _RATES if is_gentle(losses(rate))), _RATES[-1])
 
@@ -114,6 +114,13 @@ def _losses(step: Callable[..., float], x: Arrays, y: Arrays, rate: float) -> li
     except NumericError:
         found.append(math.inf)
     return found
+
+
+def threads_of(case: Case) -> int | None:
+    """Of odtc's step: those of the others, or none on a GPU."""
+    from odtc.backends.cpus import CPU
+
+    return case.threads if _target(case).kind == CPU else None
 
 
 def _target(case: Case) -> "Target":

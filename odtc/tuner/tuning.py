@@ -243,7 +243,7 @@ def compare(work: Work, devices: Sequence[str], rounds: int, progress: Progress)
     session = _opener(devices[0] if devices else None, work.target)()
     try:
         progress(f"measure both in {rounds} rounds")
-        samples = list(_in_turns((before, after), session, work.target.threads or 1, rounds))
+        samples = list(_in_turns((before, after), session, work.target.threads, rounds))
         emulated = bool(session.info()["emulated"])
     finally:
         session.close()
@@ -252,7 +252,7 @@ def compare(work: Work, devices: Sequence[str], rounds: int, progress: Progress)
 
 
 def _in_turns(
-    artifacts: Sequence[Artifact], session: Session, threads: int, rounds: int
+    artifacts: Sequence[Artifact], session: Session, threads: int | None, rounds: int
 ) -> Iterator[tuple[float, ...]]:
     """Seconds of a step of each artifact, in each round after two that nobody looks at."""
     trainers = [artifact.trainer(session, threads=threads) for artifact in artifacts]

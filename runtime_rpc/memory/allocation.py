@@ -51,11 +51,19 @@ def check_placement(placement: Placement, session: Session) -> None:
     Raises:
         UsageError: it is a GPU, which reads no files.
     """
-    if placement.offload_state and session.kind != CPU:
+    if session.kind == CPU:
+        return
+    if placement.offload_state:
         raise UsageError(
             f"the optimizer's state cannot lie in files: the {session.kind} device reads none",
             where="offload_state",
             hint="leave --offload-state out, or train on a CPU",
+        )
+    if placement.folder is not None:
+        raise UsageError(
+            f"nothing of the step lies in files: the {session.kind} device reads none",
+            where="storage",
+            hint="leave --storage out, or train on a CPU",
         )
 
 

@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from odtc.backends.targets import CPU, Target
 from odtc.core.errors import UsageError
 from odtc.core.options.cores import ALL, BIG, LITTLE, Speeds, cores_of
 from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 
 # A device that does not report its cores has these.
 _UNKNOWN = ((BIG, (1, 2, 4)), (LITTLE, (1, 2, 4)))
+# A step on a GPU is measured in one way.
+_OF_A_GPU = (("", (0,)),)
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,14 @@ class Choices:
 
 
 def configurations(
-    model: str, batch: int, choices: Choices, speeds: Speeds | None
+    model: str, batch: int, choices: Choices, speeds: Speeds | None, target: Target
 ) -> list[Configuration]:
     """Returns the configurations of a model with one batch; some may turn out impossible."""
+    found = tuple(_threads_by_cores(choices, speeds)) if target.kind == CPU else _OF_A_GPU
     return [
         Configuration(model, batch, cores, threads, frequency)
         for frequency in choices.frequencies
-        for cores, counts in _threads_by_cores(choices, speeds)
+        for cores, counts in found
         for threads in counts
     ]
 

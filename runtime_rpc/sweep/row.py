@@ -16,8 +16,8 @@ class Configuration:
     Attributes:
         model: name of the model or the artifact.
         batch: samples in a step.
-        cores: as of `Session.use_threads`.
-        threads: worker threads.
+        cores: as of `Session.use_threads`; '' of a step on a GPU.
+        threads: worker threads; 0 of a step on a GPU.
         frequency: `high`, `mid` or `low`; '' where the device chooses.
     """
 

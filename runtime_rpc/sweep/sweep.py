@@ -6,10 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
+from odtc.backends.targets import Target
 from odtc.core.disk.row_file import RowFile
 from odtc.core.errors import DeviceError, DeviceLostError, MissingPackageError, OdtcError
 from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.feed.batches import Feed
+from odtc.runtime_rpc.fit import check_on_cpu
 from odtc.runtime_rpc.guards.failures import is_out_of_memory
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.metrics.samples import Samples
@@ -35,12 +37,14 @@ class SweepCase:
     Attributes:
         model: its name.
         batch: samples in a step.
+        target: that it is compiled for.
         start: loads it in a session; it may be compiled then.
         feed: endless inputs and labels, as of `Trainer.step`, once it was started.
     """
 
     model: str
     batch: int
+    target: Target
     start: Callable[[Session], Trainer]
     feed: Callable[[], Iterator[tuple[Feed, Feed | None]]]
 
@@ -74,6 +78,9 @@ class Sweep:
 
     Attributes:
         frequency_note: why frequencies cannot be set, where they were to be; else empty.
+
+    Raises:
+        UsageError: cores or threads are chosen for a step on a GPU; or as of `connect`.
     """
 
     def __init__(
@@ -85,6 +92,8 @@ class Sweep:
         progress: Progress = silent,
     ) -> None:
         self._cases = {(it.model, it.batch): it for it in cases}
+        for case in cases:
+            check_on_cpu({"threads": choices.threads, "cores": choices.cores}, case.target)
         self._choices, self._config = choices, config
         self._connect, self._progress = connect, progress
         self._session = connect()
@@ -119,7 +128,9 @@ class Sweep:
                 choices = replace(choices, frequencies=("",))
         speeds = self._session.core_speeds()
         cases = self._cases.values()
-        return [it for s in cases for it in configurations(s.model, s.batch, choices, speeds)]
+        return [
+            it for s in cases for it in configurations(s.model, s.batch, choices, speeds, s.target)
+        ]
 
     def _measure_subject(
         self, number: int, turns: list[Configuration], file: RowFile[SweepRow]
@@ -162,7 +173,8 @@ class Sweep:
         if self._trainer is None:
             self._trainer = case.start(self._session)
         trainer, level = self._trainer, configuration.frequency
-        trainer.use_threads(configuration.threads, configuration.cores)
+        # A step on a GPU has neither.
+        trainer.use_threads(configuration.threads or None, configuration.cores or None)
         if level and (reason := self._cap(level)):
             raise DeviceError(f"frequency: not settable ({reason})")
         late = config.cooldown.wait(self._look, self._progress) if config.cooldown else ""
@@ -197,8 +209,9 @@ class Sweep:
 def described(configuration: Configuration) -> str:
     """A configuration for people."""
     it = configuration
+    where = f", cores {it.cores}, threads {it.threads}" if it.threads else ""
     level = f", {it.frequency} frequency" if it.frequency else ""
-    return f"{it.model}, batch {it.batch}, cores {it.cores}, threads {it.threads}{level}"
+    return f"{it.model}, batch {it.batch}{where}{level}"
 
 
 def frequencies_at_start(rows: Iterable[SweepRow], level: str) -> dict[str, float]:

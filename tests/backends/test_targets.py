@@ -25,7 +25,7 @@ KNOWN = (
 )
 WRITE = "write it as android-cpu or android-cpu{mcpu=cortex-a55}"
 GPU_TARGETS = [target.name for target in targets() if target.kind != CPU]
-names = st.sampled_from([target.name for target in targets()])
+CPU_TARGETS = [target.name for target in targets() if target.kind == CPU]
 cpus = st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True) | st.sampled_from(sorted(CORES))
 features = st.lists(st.from_regex(r"[+-][a-z0-9.-]+", fullmatch=True), min_size=1).map(":".join)
 
@@ -56,7 +56,7 @@ def test_name_alone_is_the_spec_of_a_listed_target(target: Target):
 
 
 @given(
-    name=names,
+    name=st.sampled_from(CPU_TARGETS),
     options=st.fixed_dictionaries(
         {}, optional={"mcpu": cpus, "mattr": features, "threads": st.integers(1, 99).map(str)}
     ),
@@ -177,7 +177,17 @@ def test_option_given_twice():
         (
             "android-cpu{gpu=mali-g76}",
             "android-cpu computes on a CPU, and takes no GPU",
-            f"give it to one of {', '.join(GPU_TARGETS)}",
+            f"leave gpu out, or give it to one of {', '.join(GPU_TARGETS)}",
+        ),
+        (
+            "host-vulkan{threads=2}",
+            "host-vulkan computes on a GPU, and takes no threads",
+            f"leave threads out, or give it to one of {', '.join(CPU_TARGETS)}",
+        ),
+        (
+            "android-opencl{storage_read=5e8}",
+            "android-opencl computes on a GPU, and takes no storage",
+            f"leave storage_read out, or give it to one of {', '.join(CPU_TARGETS)}",
         ),
     ],
 )

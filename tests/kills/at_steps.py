@@ -152,6 +152,7 @@ class AtStepOfOpenCL(AtStep):
 
     name: ClassVar[str] = "step-opencl"
     target: ClassVar[str] = "host-opencl"
+    threads: ClassVar[tuple[str, ...]] = ()
 
 
 class AtStepOfVulkan(AtStep):
@@ -159,3 +160,4 @@ class AtStepOfVulkan(AtStep):
 
     name: ClassVar[str] = "step-vulkan"
     target: ClassVar[str] = "host-vulkan"
+    threads: ClassVar[tuple[str, ...]] = ()

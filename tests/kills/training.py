@@ -44,6 +44,8 @@ class Train(Killed):
     output = "c"
     # Steps between two checkpoints.
     every: ClassVar[int] = 1
+    # Of the command; a step on a GPU has none.
+    threads: ClassVar[tuple[str, ...]] = ("--threads", "1")
 
     def __init__(self, digits: Digits, folder: Path, *options: str) -> None:
         super().__init__(Place(folder, "odtc.cli.main", *IMPORTS))
@@ -60,10 +62,10 @@ class Train(Killed):
 
     def start(self) -> int:
         """Starts the run, or takes it up."""
-        options = ("--lr", str(LR), "--seed", str(SEED), "--steps", str(STEPS), "--threads", "1")
+        options = ("--lr", str(LR), "--seed", str(SEED), "--steps", str(STEPS))
         keep = ("--checkpoint", self.output, "--checkpoint-every", str(self.every))
         again = ("--resume",) if self.path.exists() else ()
-        argv = trained(self._digits, *options, *keep, *again, *self._options)
+        argv = trained(self._digits, *options, *self.threads, *keep, *again, *self._options)
         return self.place.server.start(argv)
 
     def finish(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from odtc.backends.targets import parse_target
 from odtc.core.errors import DataError, UsageError
 from odtc.runtime_rpc.metrics.cooldown import UNKNOWN, Cooldown, heat_of
 from odtc.runtime_rpc.metrics.samples import Samples, Series
@@ -18,12 +19,13 @@ from odtc.runtime_rpc.sweep.row import Configuration, SweepRow, results_of, row_
 from odtc.runtime_rpc.sweep.sweep import frequencies_at_start
 from tests.runtime_rpc.trees import ADRENO, plant
 
+CPU, GPU = (parse_target(f"android-{kind}") for kind in ("cpu", "opencl"))
 PHONE = dict.fromkeys(range(4), 1_800_000) | dict.fromkeys(range(4, 8), 2_400_000)
 ONE, TWO = Configuration("digits", 4, "big", 1), Configuration("digits", 4, "big", 2)
 
 
 def test_a_phone_is_swept_as_in_the_paper() -> None:
-    found = configurations("lenet", 8, Choices(frequencies=("high", "low")), PHONE)
+    found = configurations("lenet", 8, Choices(frequencies=("high", "low")), PHONE, CPU)
     half = [(it.cores, it.threads) for it in found if it.frequency == "high"]
     assert half == [
         *(("big", count) for count in (1, 2, 4)),
@@ -34,8 +36,13 @@ def test_a_phone_is_swept_as_in_the_paper() -> None:
 
 
 def test_cores_that_are_alike_are_swept_once() -> None:
-    found = configurations("lenet", 8, Choices(), dict.fromkeys(range(6), 0))
+    found = configurations("lenet", 8, Choices(), dict.fromkeys(range(6), 0), CPU)
     assert [(it.cores, it.threads) for it in found] == [("all", count) for count in (1, 2, 4, 6)]
+
+
+def test_a_step_on_a_gpu_has_no_cores_and_no_threads() -> None:
+    found = configurations("lenet", 8, Choices(frequencies=("high", "low")), PHONE, GPU)
+    assert found == [Configuration("lenet", 8, "", 0, level) for level in ("high", "low")]
 
 
 def test_turns_go_there_and_back_and_what_is_done_is_left_out() -> None:

@@ -186,12 +186,22 @@ def run(args: argparse.Namespace) -> int:
     check_outputs([output], {"what is compared": (args.model, args.data)})
     case, terms = _case(args), terms_of(args, args.batch)
     require_packages("tvm", "psutil")
+    if terms.threads != [1]:
+        _say_without_threads(args.target)
     with stages() as progress:
         from odtc.comparison.comparison import compare
 
         file = row_file(output, _identity(args, terms))
         compare(case, Path(args.model).stem, terms, file, progress)
     return told(args, file.rows, output)
+
+
+def _say_without_threads(target: str) -> None:
+    """Says that a GPU's step, such as odtc's may be, has no threads."""
+    from odtc.backends.targets import CPU, parse_target
+
+    if target and parse_target(target).kind != CPU:
+        say(f"note: --threads are those of the other engines: {target} computes on a GPU")
 
 
 def told(args: argparse.Namespace, rows: "Sequence[ComparisonRow]", output: Path) -> ExitCode:

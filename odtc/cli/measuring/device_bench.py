@@ -13,6 +13,7 @@ from odtc.core.errors import ExitCode, UsageError
 from odtc.core.options.cores import BIG
 
 if TYPE_CHECKING:
+    from odtc.backends.targets import Target
     from odtc.comparison.suite import Suite
     from odtc.core.process.progress import Progress
     from odtc.runtime_rpc.sessions.session import Session
@@ -59,22 +60,25 @@ def measure(
     """
     with stages() as progress, temporary_folder() as folder:
         progress("load the compiler")
+        from odtc.backends.targets import CPU, parse_target
         from odtc.runtime_rpc.connect import connect
+        from odtc.runtime_rpc.fit import check_on_cpu
         from odtc.runtime_rpc.sweep.plan import Choices
         from odtc.runtime_rpc.sweep.row import results_of, row_file
         from odtc.runtime_rpc.sweep.sweep import Sweep, SweepConfig
 
-        target = args.target or DEFAULT_TARGET
+        target = parse_target(args.target or DEFAULT_TARGET)
+        check_on_cpu({"threads": args.threads}, target)
         batches = args.batch or suite.batches
         cases = [
             _case(suite, model, batch, target, folder, progress)
             for model in models
             for batch in batches
         ]
-        file = row_file(output, _identity(args, suite, target))
+        file = row_file(output, _identity(args, suite, target.spec))
         sweep = Sweep(
             cases,
-            Choices((BIG,), tuple(args.threads or ())),
+            Choices((BIG,) if target.kind == CPU else (), tuple(args.threads or ())),
             SweepConfig(args.steps, args.rounds),
             lambda: connect(args.device),
             progress,
@@ -89,7 +93,7 @@ def measure(
 
 
 def _case(
-    suite: "Suite", model: str, batch: int, target: str, folder: Path, progress: "Progress"
+    suite: "Suite", model: str, batch: int, target: "Target", folder: Path, progress: "Progress"
 ) -> "SweepCase":
     """A step that is compiled when it is first measured, and kept in the folder."""
     from odtc.runtime_rpc.sweep.sweep import SweepCase
@@ -104,10 +108,10 @@ def _case(
             _compile(suite, model, batch, target, artifact)
         return load(artifact).trainer(session)
 
-    return SweepCase(model, batch, start, partial(_drawn, artifact))
+    return SweepCase(model, batch, target, start, partial(_drawn, artifact))
 
 
-def _compile(suite: "Suite", model: str, batch: int, target: str, artifact: Path) -> None:
+def _compile(suite: "Suite", model: str, batch: int, target: "Target", artifact: Path) -> None:
     from odtc.comparison.suite import made
     from odtc.driver.entry_points import compile_model
     from odtc.frontend.losses.terms import parse_terms

@@ -15,6 +15,7 @@ from odtc.runtime_rpc.server.measure.frequency import LEVELS
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
+    from odtc.backends.targets import Target
     from odtc.core.process.progress import Progress
     from odtc.runtime_rpc.sessions.session import Session
     from odtc.runtime_rpc.sweep.sweep import SweepCase
@@ -142,18 +143,22 @@ def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
         ArtifactError: an artifact cannot be read.
     """
     from odtc.artifact import load
+    from odtc.backends.targets import parse_target
 
+    target = parse_target(args.target)
     found: list[SweepCase] = []
     for path in args.inputs:
         if path.endswith(_MODEL):
             if not args.batch:
                 raise UsageError("a model needs --batch", where=path, hint="such as --batch 1 2 4")
             found += [
-                _case(path, each, _compiled(args, path, each, progress)) for each in args.batch
+                _case(path, each, target, _compiled(args, path, each, progress))
+                for each in args.batch
             ]
         else:
             artifact = load(path)
-            found.append(_case(path, artifact.manifest.batch, lambda it=artifact: it))
+            its, batch = parse_target(artifact.manifest.target), artifact.manifest.batch
+            found.append(_case(path, batch, its, lambda it=artifact: it))
     names = [(each.model, each.batch) for each in found]
     if len(set(names)) < len(names):
         raise UsageError(
@@ -188,7 +193,9 @@ def _compiled(
     return compiled
 
 
-def _case(path: str, batch: int, artifact: "Callable[[], Artifact]") -> "SweepCase":
+def _case(
+    path: str, batch: int, target: "Target", artifact: "Callable[[], Artifact]"
+) -> "SweepCase":
     from odtc.runtime_rpc.data.drawn import drawn
     from odtc.runtime_rpc.sweep.sweep import SweepCase
 
@@ -198,4 +205,4 @@ def _case(path: str, batch: int, artifact: "Callable[[], Artifact]") -> "SweepCa
     def feed() -> "Iterator[tuple[Any, Any]]":
         return drawn(artifact().manifest)
 
-    return SweepCase(Path(path).stem, batch, start, feed)
+    return SweepCase(Path(path).stem, batch, target, start, feed)

@@ -40,7 +40,7 @@ def _table(results: "Sequence[SweepResult]", cell: "Callable[[SweepResult], str]
     for result in results:
         it = result.configuration
         frequency = (it.frequency,) if with_frequency else ()
-        key = (it.model, it.cores, str(it.threads), *frequency)
+        key = (it.model, it.cores, str(it.threads or ""), *frequency)
         found.setdefault(key, {})[it.batch] = cell(result)
     columns = [f"batch {batch}" for batch in batches]
     body = [(*key, *(cells.get(each, "") for each in batches)) for key, cells in found.items()]

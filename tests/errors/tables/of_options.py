@@ -31,6 +31,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "option unknown": compile_digits("--fast"),
     "target unknown": compile_digits("--target", "android-gpu"),
     "GPU unknown": compile_digits("--target", "android-opencl{gpu=mali-g77ae}"),
+    "threads of a GPU": compile_digits("--target", "android-opencl{threads=2}"),
     "GPU of a CPU": compile_digits("--target", "android-cpu{gpu=mali-g77}"),
     "loss unknown": compile_digits("--loss", "hinge"),
     "loss malformed": compile_digits("--loss", "[hinge]"),
