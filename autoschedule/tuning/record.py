@@ -12,6 +12,7 @@ from typing import Any
 from odtc.backends.cpus import CPU
 from odtc.backends.decisions import Choice, Value
 from odtc.backends.targets import Target
+from odtc.core.disk.sendable import sendable
 from odtc.core.found_gpu import FoundGpu
 from odtc.core.version import VERSION
 
@@ -123,8 +124,9 @@ class Record:
         return Fit.FAMILY if self.device.family == place.family != "" else None
 
     def to_json(self) -> str:
-        """The record in one line."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        """The record in one line, as it may be sent to others."""
+        found = asdict(self) | {"reason": sendable(self.reason)}
+        return json.dumps(found, separators=(",", ":"))
 
 
 def typical(samples: Sequence[float]) -> float:

@@ -4,8 +4,11 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
+from odtc.core.disk.sendable import hide
 from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.runtime_rpc.adb.state import slug
 
 SECONDS = 20.0
 _PUSH_SECONDS = 300.0
@@ -40,6 +43,9 @@ class Adb:
     """
 
     serial: str
+
+    def __post_init__(self) -> None:
+        _hide(self.serial)
 
     def check(self) -> None:
         """Checks that the phone is there and may be used.
@@ -95,11 +101,20 @@ def listed() -> list[Listed]:
     Raises:
         DeviceError: there is no adb, or its server does not answer.
     """
-    return [
+    found = [
         _line(line)
         for line in _run(["devices", "-l"], "adb", SECONDS).splitlines()[1:]
         if line.strip() and not line.startswith("*")
     ]
+    for each in found:
+        _hide(each.serial)
+    return found
+
+
+def _hide(serial: str) -> None:
+    """No file that is sent has a serial, in whichever form."""
+    for form in (serial, quote(serial, safe=""), slug(serial)):
+        hide(form, "SERIAL")
 
 
 def find_adb() -> str:

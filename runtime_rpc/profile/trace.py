@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from odtc.core.disk.files import atomic_write
+from odtc.core.disk.sendable import sendable
 from odtc.runtime_rpc.profile.record import Profile
 from odtc.runtime_rpc.server.measure.sources import unit_of
 
@@ -27,7 +28,7 @@ def write_trace(profile: Profile, path: str | os.PathLike[str]) -> None:
         OutputError: the file cannot be written.
     """
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(trace_of(profile)), encoding="utf-8")
+        temporary.write_text(json.dumps(sendable(trace_of(profile))), encoding="utf-8")
 
 
 def trace_of(profile: Profile) -> dict[str, Any]:

@@ -40,3 +40,14 @@ def test_a_phone_that_is_emulated_is_marked(
     assert phones.main([str(output), "-o", str(page)]) == ExitCode.OK
     (line,) = (line for line in page.read_text().splitlines() if "Stand-in" in line)
     assert "| Digits | 4 | big | 1 | emulated |" in line
+
+
+def test_a_reason_does_not_name_the_phone(ready: AdbPhone, tmp_path: Path) -> None:
+    suite, output = tmp_path / "own.toml", tmp_path / "phone.jsonl"
+    suite.write_text(SUITE)
+    words = ["bench", "--suite", str(suite), "--device", f"adb://{ready.serial}", "--threads", "1"]
+    assert main([*words, "--target", "host-cpu", "-o", str(output)]) == ExitCode.OK
+    text = output.read_text()
+    assert "adb://SERIAL is aarch64" in json.loads(text.splitlines()[1])["reason"]
+    assert ready.serial not in text
+    assert ready.serial.replace(":", "-") not in text

@@ -129,10 +129,12 @@ def run(args: argparse.Namespace) -> int:
 def _identity(args: argparse.Namespace) -> dict[str, Any]:
     """The identity of a sweep; choices and rounds may be added to."""
     from odtc.core.artifact.bundle import file_sha256
+    from odtc.runtime_rpc.sweep.described import described_device
 
+    device = described_device(args.device) if args.device else None
     inputs = {path: file_sha256(Path(path)) for path in args.inputs}
     of_models = {"target": args.target, "loss": args.loss, "shape": dict(args.shape)}
-    return {"inputs": inputs, "device": args.device, "steps": args.steps, **of_models}
+    return {"inputs": inputs, "device": device, "steps": args.steps, **of_models}
 
 
 def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":

@@ -9,6 +9,7 @@ from odtc.charts import figure as figures
 from odtc.charts.chart import Chart
 from odtc.charts.figure import figure
 from odtc.cli.console import readable_bytes
+from odtc.core.disk.sendable import sendable
 from odtc.runtime_rpc.metrics.usage import usage_of, usage_rows
 from odtc.runtime_rpc.profile.trace import EMULATED
 
@@ -145,7 +146,7 @@ draw();
 
 def page(profile: "Profile", drawn: Sequence[Chart]) -> str:
     """The page of a profile with its charts, whose first is what ran."""
-    title = f"{profile.model} on {profile.device}"
+    title = sendable(f"{profile.model} on {profile.device}")
     stamps = {EMULATED: profile.emulated, "samples of a fixture": profile.samples.fixture}
     milliseconds = [1e3 * seconds for seconds in profile.step_seconds]
     summary = (

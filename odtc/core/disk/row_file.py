@@ -1,4 +1,7 @@
-"""Rows in a file of JSON lines: work that was interrupted goes on after the last of them."""
+"""Rows in a file of JSON lines: work that was interrupted goes on after the last of them.
+
+Users send such files: they are written as `sendable` says.
+"""
 
 import json
 import os
@@ -6,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from odtc.core.disk.sendable import sendable
 from odtc.core.errors import DataError, OutputError, UsageError
 
 
@@ -67,6 +71,7 @@ class RowFile(Generic[Row]):
     ) -> None:
         self._path, self._kind, self._parse = path, kind, read
         self.rows: list[Row] = []
+        identity = sendable(identity)
         try:
             text = path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
         except OSError as error:
@@ -88,7 +93,7 @@ class RowFile(Generic[Row]):
         Raises:
             OutputError: they cannot be written.
         """
-        self._write("".join(f"{json.dumps(row.to_dict())}\n" for row in rows), "a")
+        self._write("".join(f"{json.dumps(sendable(row.to_dict()))}\n" for row in rows), "a")
         self.rows.extend(rows)
 
     def _read(self, text: str, identity: Mapping[str, Any]) -> None:
