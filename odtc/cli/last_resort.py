@@ -6,7 +6,6 @@ thread can read meanwhile.
 """
 
 import os
-import select
 import signal
 import threading
 from collections.abc import Collection, Iterator
@@ -30,31 +29,32 @@ def second_request_ends() -> Iterator[None]:
         return
     heard = [number for number in ENDS if callable(signal.getsignal(number))]
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    if hasattr(os, "set_blocking"):  # Python 3.11 has none on Windows, which does not ask for it
+        os.set_blocking(writing, False)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    threading.Thread(target=_listen, args=(reading, heard), daemon=True).start()
+    over = threading.Event()
+    threading.Thread(target=_listen, args=(reading, heard, over), daemon=True).start()
     try:
         yield
     finally:
+        over.set()
         signal.set_wakeup_fd(before)
         os.close(writing)
 
 
-def _listen(reading: int, heard: Collection[int]) -> None:
+def _listen(reading: int, heard: Collection[int], over: threading.Event) -> None:
     """Reads the numbers of signals until the pipe's other end is closed."""
     asked = StopRequest()
     while numbers := os.read(reading, 64):
         for number in numbers:
             first = not asked.number
             if number in heard and asked.note(number) and not first:
-                _end(reading, ENDS[number][0])
+                _end(over, ENDS[number][0])
     os.close(reading)
 
 
-def _end(reading: int, code: int) -> None:
-    """Ends the process, unless the block ends before: its pipe is closed then."""
-    poll = select.poll()
-    poll.register(reading, 0)
-    if not poll.poll(1000 * _GRACE_SECONDS):
+def _end(over: threading.Event, code: int) -> None:
+    """Ends the process, unless the block ends before."""
+    if not over.wait(_GRACE_SECONDS):
         remove_all()
         os._exit(code)

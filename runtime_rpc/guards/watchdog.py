@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -16,6 +16,11 @@ from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.tracker.greeting import greet
 from odtc.runtime_rpc.tracker.trackers import Address
+
+# Where Linux and macOS list the open files of a process. Windows lists none: there a socket is a
+# handle, and those are small numbers.
+_LISTS = ("/proc/self/fd", "/dev/fd")
+_MOST_HANDLES = 1 << 16
 
 
 class Watchdog:
@@ -116,10 +121,18 @@ class Watchdog:
 
 def shut_down(address: Address) -> None:
     """Ends all connections of this process to an address, so that nobody waits for it any more."""
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError), _copy(int(name)) as connection:
+    for number in _open_files():
+        with suppress(OSError), _copy(number) as connection:
             if connection.getpeername()[:2] == address:
                 connection.shutdown(socket.SHUT_RDWR)
+
+
+def _open_files() -> Iterable[int]:
+    """Numbers that sockets of this process have, and others."""
+    for folder in _LISTS:
+        with suppress(OSError):
+            return [int(name) for name in os.listdir(folder)]
+    return range(_MOST_HANDLES)
 
 
 def _copy(number: int) -> socket.socket:
@@ -128,9 +141,8 @@ def _copy(number: int) -> socket.socket:
     Raises:
         OSError: it is no socket.
     """
-    copy = os.dup(number)
+    known = socket.socket(fileno=number)
     try:
-        return socket.socket(fileno=copy)
-    except OSError:
-        os.close(copy)
-        raise
+        return known.dup()
+    finally:
+        known.detach()

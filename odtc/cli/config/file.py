@@ -100,6 +100,9 @@ def _candidates(start: Path) -> Iterator[Path]:
 
 def _is_ours(path: Path) -> bool:
     """Whether nobody else can have written the file: in a shared folder anybody may put one."""
+    if not hasattr(os, "getuid"):
+        # Windows has no such numbers and bits: a user's folders are the user's own.
+        return True
     found = path.stat()
     return found.st_uid in (os.getuid(), 0) and not found.st_mode & stat.S_IWOTH
 

@@ -1,6 +1,7 @@
 """Python as hosts without POSIX have it: found and run by each process whose path has this folder.
 
-What only POSIX has is not to be found, files are inherited by no process, and locks are Windows'.
+What only POSIX has is not to be found, files are inherited by no process, no folder lists those
+that are open, and locks are Windows'.
 """
 
 import builtins
@@ -45,12 +46,33 @@ def _imported(name: str, globals: Any = None, *words: Any, **others: Any) -> Any
 
 # Other packages go by the system's name.
 builtins.__import__ = _imported
+# Windows cannot make a pipe that does not block, and does not ask for one.
+_set_blocking, _set_wakeup = os.set_blocking, signal.set_wakeup_fd
+
+
+def _wake_up(file: int, **options: Any) -> int:
+    if file >= 0:
+        _set_blocking(file, False)
+    return _set_wakeup(file, **options)
+
+
+signal.set_wakeup_fd = _wake_up  # pyright: ignore[reportAttributeAccessIssue]
+_listdir = os.listdir
+
+
+def _listed(path: Any = ".") -> list[Any]:
+    if str(path) in ("/proc/self/fd", "/dev/fd"):
+        raise FileNotFoundError(path)
+    return _listdir(path)
+
+
+os.listdir = _listed
 windows: Any = types.ModuleType("msvcrt")
 windows.LK_LOCK, windows.locking = 1, _lock
 sys.modules["msvcrt"] = windows
 for place, names in {
     os: "O_NOFOLLOW O_NONBLOCK execv fork getuid geteuid killpg register_at_fork statvfs "
-    "sched_getaffinity sched_setaffinity setsid sysconf",
+    "sched_getaffinity sched_setaffinity setsid sysconf set_blocking",
     select: "poll",
     signal: "SIGHUP SIGKILL SIGCHLD",
 }.items():
