@@ -33,6 +33,7 @@ from odtc.core.options.kinds import (
 )
 from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.core.specs import Role
+from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.engines.choose import engine_of
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.feed.batches import Fed, Feed, FeedConverter
@@ -257,7 +258,8 @@ class Trainer(Fitter, FrozenLayers, DeviceState):
         """Takes a step for each batch; a GPU is sent the next one meanwhile, and waits for none.
 
         Args:
-            batches: input and label of each, as of `step`; asked for at most one ahead.
+            batches: input and label of each, as of `step`, or a mapping with both by name, as
+                loaders of Hugging Face give it; asked for at most one ahead.
             lr: the learning rate, or a schedule: a function from `updates` to it.
             steps_per_call: how many steps a device behind odtc's server takes in one call, so that
                 none of them waits for the link: it holds as many batches meanwhile. A memory that
@@ -279,7 +281,8 @@ class Trainer(Fitter, FrozenLayers, DeviceState):
         self._turns.check()
         most = self._engine.at_once(steps_per_call)
         schedule = schedule_of(lr)
-        upcoming = Upcoming(self._converter.fed(x, y) for x, y in pairs(batches))
+        pairing = Pairing(self._manifest)
+        upcoming = Upcoming(self._converter.fed(x, y) for x, y in pairs(batches, pairing))
         while steps := upcoming.take(most):
             yield from self._take(steps, upcoming.look, schedule)
 

@@ -27,7 +27,8 @@ from odtc.runtime_rpc.data.mapped import (
     mapped_member,
     mapped_npy,
 )
-from odtc.runtime_rpc.data.samples import Samples, keys_of, listed, samples_in
+from odtc.runtime_rpc.data.names import listed
+from odtc.runtime_rpc.data.samples import Samples, keys_of, samples_in
 from odtc.runtime_rpc.data.text.reading import TOKENS, has_tokens_alone, rows_of_tokens
 from odtc.runtime_rpc.data.wanted import Wanted
 
@@ -142,7 +143,7 @@ def _samples(
 ) -> Samples:
     if TOKENS in arrays and has_tokens_alone(names, wanted):
         return rows_of_tokens(arrays[TOKENS], wanted, str(path))
-    return samples_in(arrays, names, wanted.inputs, wanted.labels, str(path))
+    return samples_in(arrays, names, wanted, str(path))
 
 
 def _npz_arrays(path: Path, choose: _Choice) -> tuple[dict[str, np.ndarray], list[str]]:

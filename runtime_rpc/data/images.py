@@ -20,7 +20,7 @@ import numpy as np
 from odtc.core.errors import DataError
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument, Classes
-from odtc.runtime_rpc.data.samples import listed
+from odtc.runtime_rpc.data.names import classes_text, listed
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
 
@@ -185,8 +185,8 @@ def read_images(path: Path, wanted: Wanted) -> Images:
     size = shape[2:4] if channels == 1 else shape[1:3]
     scale = "[0, 1]" if np.dtype(fed.spec.dtype).kind == "f" else "[0, 255]"
     note = (
-        f"{path}: images are made {size[0]} x {size[1]}, their numbers lie in {scale}; classes are "
-        f"{listed([f'{number} {name}' for number, name in enumerate(names)])}"
+        f"{path}: images are made {size[0]} x {size[1]}, their numbers lie in {scale}; "
+        f"{classes_text(names)}"
     )
     return Images(
         tuple(file for file, _ in found),

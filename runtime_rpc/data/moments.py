@@ -17,10 +17,11 @@ from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.arrays import arrays_in
 from odtc.runtime_rpc.data.images import image_files, opened
 from odtc.runtime_rpc.data.mapped import let_go
-from odtc.runtime_rpc.data.samples import LABELS, listed
-from odtc.runtime_rpc.data.tables import features_of
+from odtc.runtime_rpc.data.names import LABELS, listed
+from odtc.runtime_rpc.data.tables.csv_files import CSV_ENDINGS
+from odtc.runtime_rpc.data.tables.reading import features_of
 
-_TABLES = (".csv", ".tsv", ".parquet")
+_TABLES = (".parquet", *CSV_ENDINGS)
 _CHANNELS = (1, 3, 4)
 # Numbers that are read at once.
 _PIECE = 1 << 20
@@ -44,7 +45,7 @@ def moments_of(path: str | os.PathLike[str]) -> Moments:
     data = Path(path)
     if data.is_dir() and not any(data.glob("*.npy")):
         return _moments(_of_images(data))
-    if data.suffix.lower() in _TABLES:
+    if data.name.lower().endswith(_TABLES):
         return _moments(_parts(features_of(data), "x", data))
     arrays = arrays_in(data)
     name = _input_in(arrays, data)

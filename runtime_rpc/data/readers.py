@@ -1,18 +1,19 @@
 """Files of samples: one table, the first line of which that takes a path reads it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odtc.core.artifact.manifest import Manifest
-from odtc.core.specs import Role
 from odtc.runtime_rpc.data.arrays import read_folder_of_arrays, read_npz, read_tensors
 from odtc.runtime_rpc.data.images import read_images
-from odtc.runtime_rpc.data.samples import Samples, listed
+from odtc.runtime_rpc.data.names import listed
+from odtc.runtime_rpc.data.samples import Samples
 from odtc.runtime_rpc.data.source import Source
-from odtc.runtime_rpc.data.tables import read_csv, read_parquet
+from odtc.runtime_rpc.data.tables.csv_files import CSV_ENDINGS
+from odtc.runtime_rpc.data.tables.reading import read_csv, read_parquet
 from odtc.runtime_rpc.data.text.reading import read_json_lines
-from odtc.runtime_rpc.data.wanted import Text, Wanted
+from odtc.runtime_rpc.data.wanted import Text, Wanted, wanted_by
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Reader:
     read: Callable[[Path, Wanted], Source]
 
 
-def _ends(*suffixes: str) -> Callable[[Path], bool]:
-    return lambda path: path.suffix.lower() in suffixes and not path.is_dir()
+def _ends(*endings: str) -> Callable[[Path], bool]:
+    return lambda path: path.name.lower().endswith(endings) and not path.is_dir()
 
 
 READERS: tuple[Reader, ...] = (
@@ -42,14 +43,16 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader("a folder with a folder of images for each class", Path.is_dir, read_images),
     Reader("a safetensors file", _ends(".safetensors"), read_tensors),
-    Reader("a CSV file", _ends(".csv", ".tsv"), read_csv),
+    Reader("a CSV file", _ends(*CSV_ENDINGS), read_csv),
     Reader("a Parquet file", _ends(".parquet"), read_parquet),
     Reader("JSON lines of text or tokens", _ends(".jsonl", ".ndjson"), read_json_lines),
     Reader("an .npz file", lambda _: True, read_npz),
 )
 
 
-def read_data(path: Path, manifest: Manifest, text: Text | None = None) -> Source:
+def read_data(
+    path: Path, manifest: Manifest, text: Text | None = None, class_names: Sequence[str] = ()
+) -> Source:
     """The samples of a file or a folder.
 
     A note names arrays and columns that the step does not take: a file may serve several models.
@@ -58,6 +61,7 @@ def read_data(path: Path, manifest: Manifest, text: Text | None = None) -> Sourc
         path: of it.
         manifest: of the step.
         text: how text is read, of a file that has some; None where it has tokens.
+        class_names: by their numbers, where other samples have them already.
 
     Raises:
         DataError: there is none, it cannot be read, or it does not fit the step.
@@ -66,9 +70,7 @@ def read_data(path: Path, manifest: Manifest, text: Text | None = None) -> Sourc
         UsageError: it has text, and there is no tokenizer.
     """
     reader = next(each for each in READERS if each.takes(path))
-    source = reader.read(
-        path, Wanted(manifest.of_role(Role.INPUT), manifest.labels, text or Text())
-    )
+    source = reader.read(path, wanted_by(manifest, text or Text(), class_names))
     if not isinstance(source, Samples):
         return source
     # Inputs whose values are constants of the step may be there.

@@ -10,18 +10,17 @@ from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, take
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, TensorSpec, batch_of
+from odtc.runtime_rpc.data.fitting.labels import as_labels
+from odtc.runtime_rpc.data.fitting.said import note_of_balance, note_of_numbers, notes_of_input
+from odtc.runtime_rpc.data.fitting.shapes import with_axes_of_one
 from odtc.runtime_rpc.data.mapped import let_go
+from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
+from odtc.runtime_rpc.data.wanted import Wanted
 from odtc.runtime_rpc.feed.batches import count_samples, fitted_argument
 
-LABELS = ("y", "label", "labels", "target")
-"""What the only label may be called beside its own name, in tables and in datasets."""
-_SHOWN = 20
 # Bytes of an array that are hashed at a time.
 _PIECE = 16 << 20
-
-# Of a batch without images: samples, and what each holds.
-_AXES = 2
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class Samples(Source):
         class_names: see `Named`.
         column_names: see `Named`.
         notes: what is to be said of them.
+        notes_of_training: see `Source`.
         is_text: see `Source`.
     """
 
@@ -50,6 +50,7 @@ class Samples(Source):
     class_names: tuple[str, ...] = ()
     column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    notes_of_training: tuple[str, ...] = ()
     is_text: bool = False
 
     @property
@@ -88,12 +89,6 @@ class Samples(Source):
         return digest.hexdigest()[:32]
 
 
-def listed(names: Sequence[str]) -> str:
-    """The first of many names, in one line."""
-    more = len(names) - _SHOWN
-    return ", ".join(map(printable, names[:_SHOWN])) + (f", and {more} more" if more > 0 else "")
-
-
 def _pieces(array: np.ndarray) -> Iterator[memoryview]:
     """The bytes of an array in C order, so many at a time."""
     if not array.flags.c_contiguous:
@@ -106,8 +101,7 @@ def _pieces(array: np.ndarray) -> Iterator[memoryview]:
 def samples_in(
     arrays: Mapping[str, np.ndarray],
     names: Sequence[str],
-    inputs: Sequence[Argument],
-    labels: Sequence[Argument],
+    wanted: Wanted,
     where: str,
 ) -> Samples:
     """The samples in arrays.
@@ -115,13 +109,13 @@ def samples_in(
     Args:
         arrays: by name, or as `x` and `y`.
         names: of all that there are, those that were not read too.
-        inputs: of the step.
-        labels: of the step.
+        wanted: what the step takes.
         where: they come from, for messages.
 
     Raises:
         DataError: an array is missing, or one does not fit.
     """
+    inputs, labels = wanted.inputs, wanted.labels
     of_inputs, of_labels = _keys(inputs, "x", arrays), _keys(labels, "y", arrays)
     _check_apart(of_inputs, of_labels, where)
     keys = of_inputs | of_labels
@@ -136,34 +130,51 @@ def samples_in(
             where=where,
             hint=f"it has {listed(names) or 'none'}",
         )
+    notes: list[str] = []
     found = {name: arrays[key] for name, key in keys.items()}
+    read = {
+        item.spec.name: as_labels(found[item.spec.name], item, wanted.class_names, where)
+        for item in labels
+    }
+    notes += [each.note for each in read.values() if each.note]
+    found |= {name: each.array for name, each in read.items()}
     items = (*inputs, *labels)
+    for item in items:
+        found[item.spec.name] = _shaped(found[item.spec.name], item, where, notes)
     cut = {item: found[item.spec.name] for item in items if item.place}
     count = count_samples(cut, where) or 1
     for item in inputs:
         _check_samples(found[item.spec.name], item, count, where)
     _check_whole(labels, count, batch_of(inputs), where)
+    fitted = {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels}
+    for item in inputs:
+        notes += notes_of_input(found[item.spec.name], item, where)
+    for item in labels:
+        notes += note_of_numbers(fitted[item.spec.name], item, where)
     return Samples(
         {item.spec.name: found[item.spec.name] for item in inputs},
-        {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels},
+        fitted,
         {item.spec.name: item.place for item in items},
         count,
         where,
         tuple(name for name in names if name not in arrays),
-        notes=tuple(
-            f"{where}: {printable(item.spec.name)} holds bytes, 0 to 255, which are fed as they "
-            "are: where the model does not scale them, divide them by 255, or compile it with "
-            "--normalize"
-            for item in inputs
-            if _are_pixels(found[item.spec.name], item)
+        class_names=next((each.class_names for each in read.values() if each.class_names), ()),
+        notes=tuple(notes),
+        notes_of_training=tuple(
+            note for item in labels for note in note_of_balance(fitted[item.spec.name], item, where)
         ),
     )
 
 
-def _are_pixels(array: np.ndarray, item: Argument) -> bool:
-    """Whether bytes go into an input of floats with several axes in each sample."""
-    is_float = item.spec.dtype.startswith("float")
-    return array.dtype == np.uint8 and is_float and len(item.spec.shape) > _AXES
+def _shaped(array: np.ndarray, item: Argument, where: str, notes: list[str]) -> np.ndarray:
+    """The array with the axes of size 1 that the step takes, which is noted."""
+    shaped = with_axes_of_one(array, item)
+    if shaped.shape != array.shape:
+        notes.append(
+            f"{where}: {printable(item.spec.name)} has shape {list(array.shape)}, and is taken as "
+            f"{list(shaped.shape)}"
+        )
+    return shaped
 
 
 def keys_of(

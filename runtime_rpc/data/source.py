@@ -18,7 +18,6 @@ from typing import Protocol
 import numpy as np
 
 from odtc.core.errors import DataError
-from odtc.core.printable import printable
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.wanted import Text
 
@@ -52,6 +51,7 @@ class Source(ABC):
         class_names: see `Named`.
         column_names: see `Named`.
         notes: what is to be said of them once.
+        notes_of_training: what is to be said once of samples that are trained.
         is_text: whether they were made of text, or of tokens without labels.
     """
 
@@ -60,6 +60,7 @@ class Source(ABC):
     class_names: tuple[str, ...] = ()
     column_names: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+    notes_of_training: tuple[str, ...] = ()
     is_text: bool = False
 
     def __len__(self) -> int:
@@ -154,46 +155,13 @@ class Wrapped(Source):
         return self.source.digest()
 
 
-def notes_of(source: Source, text: Text) -> tuple[str, ...]:
+def notes_of(source: Source, text: Text, *, is_trained: bool) -> tuple[str, ...]:
     """What is to be said of samples that were read as such text would be."""
+    notes = (*source.notes, *(source.notes_of_training if is_trained else ()))
     if source.is_text or text == Text():
-        return source.notes
+        return notes
     said = f"{source.where}: it has no text: tokenizer, end token and packing change nothing of it"
-    return (*source.notes, said)
-
-
-def check_same_names(trained: Named, other: Named) -> None:
-    """Checks that each class and each column has the same number in both.
-
-    Raises:
-        DataError: one has another: all that is measured on the other samples would be of others.
-    """
-    _check_same(
-        (trained.class_names, other.class_names),
-        *("class", (trained.where, other.where)),
-        "give both the same classes in the same order: folders are numbered in the order of their "
-        "names, and one may be empty",
-    )
-    for name in trained.column_names.keys() & other.column_names.keys():
-        _check_same(
-            (trained.column_names[name], other.column_names[name]),
-            *("column", (trained.where, other.where)),
-            "give both the same columns in the same order: they are the input's numbers in their "
-            "order",
-        )
-
-
-def _check_same(
-    both: tuple[tuple[str, ...], tuple[str, ...]], what: str, where: tuple[str, str], hint: str
-) -> None:
-    # Where one has fewer, those that it has are compared: their numbers are the same.
-    pairs = enumerate(zip(*both, strict=False))
-    number, names = next(((n, pair) for n, pair in pairs if pair[0] != pair[1]), (0, None))
-    if names:
-        mine, its = map(printable, names)
-        raise DataError(
-            f"{what} {number} is {mine} in {where[0]}, and {its} here", where=where[1], hint=hint
-        )
+    return (*notes, said)
 
 
 @dataclass
@@ -219,6 +187,11 @@ class Stream:
             )
         # Two epochs may meet in a batch.
         self._of_epoch = lru_cache(2)(lambda epoch: self.source.order(self.seed, epoch))
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """See `Named`."""
+        return self.source.class_names
 
     def steps_of(self, epochs: int) -> int:
         """Steps up to the end of so many epochs: the whole batches in them."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # It brings numpy, and the command line's options are built without that.
+    from odtc.core.artifact.manifest import Manifest
     from odtc.core.specs import Argument
 
 
@@ -33,8 +34,17 @@ class Wanted:
         inputs: of the step.
         labels: of the step.
         text: how its text is read.
+        class_names: by their numbers, where other samples have them already; none otherwise.
     """
 
     inputs: "Sequence[Argument]"
     labels: "Sequence[Argument]"
     text: Text = Text()
+    class_names: Sequence[str] = ()
+
+
+def wanted_by(manifest: "Manifest", text: Text, class_names: Sequence[str] = ()) -> Wanted:
+    """What a step takes of a file, or of what a caller gives."""
+    from odtc.core.specs import Role
+
+    return Wanted(manifest.of_role(Role.INPUT), manifest.labels, text, class_names)

@@ -1,7 +1,8 @@
 """Writes a trained model as an ONNX file, in the form in which it is deployed."""
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from odtc.core.onnx_model.shared_tensors import model_in
 from odtc.core.onnx_model.weights import fill_weights
 from odtc.runtime_rpc.export.check import Evaluate, ExportCheck, check_file
 
+CLASS_NAMES = "class_names"
+"""The key of a file's metadata that has the names of the classes, as a list in JSON."""
 _UNCHECKED = ExportCheck(difference=None)
 
 
@@ -72,6 +75,7 @@ def write_model(
     evaluate: Evaluate | None,
     *,
     training: bool = False,
+    class_names: Sequence[str] = (),
 ) -> Exported:
     """Writes the model of an artifact with other weights, whole and checked or not at all.
 
@@ -81,6 +85,7 @@ def write_model(
         weights: all of them, adapters merged.
         evaluate: reference to compare the file with; None to write it unchecked.
         training: whether the file keeps the form in which the model was compiled.
+        class_names: by their numbers, which the file gets as metadata; none for no change of it.
 
     Raises:
         NumericError: a weight is not finite.
@@ -95,6 +100,7 @@ def write_model(
     fill_weights(model, dict(weights))
     # It is trained now.
     write_new_head(model, ())
+    _write_class_names(model, class_names)
     changes = () if training else to_inference(model)
     check = _UNCHECKED
     with atomic_write(path) as temporary:
@@ -110,6 +116,12 @@ def write_model(
         check.difference,
         tuple(check.notes),
     )
+
+
+def _write_class_names(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    if names:
+        kept = {pair.key: pair.value for pair in model.metadata_props}
+        onnx.helper.set_model_props(model, kept | {CLASS_NAMES: json.dumps([*names])})
 
 
 def _in_bytes(model: onnx.ModelProto, path: str | os.PathLike[str]) -> bytes:

@@ -283,7 +283,8 @@ def count_samples(arrays: Mapping[Argument, np.ndarray], where: str | None = Non
                 + f", {place.outer * place.inner} entries each"
                 * (place.outer * place.inner > 1),
                 where=where or f"input {name}",
-                hint="a single sample is a batch of one: x[None]",
+                hint="a single sample is a batch of one: x[None]; of a list of samples "
+                "torch.utils.data.DataLoader(samples, batch_size=8) makes batches",
             )
     counts = {name: place.count(array.shape) for name, (place, array) in places.items()}
     if 0 in counts.values() or len({*counts.values()}) > 1:

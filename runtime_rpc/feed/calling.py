@@ -17,6 +17,10 @@ R = TypeVar("R")
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 SEVERAL = "; several inputs, or labels, go as one mapping {name: array} each"
+_WHOLE = (
+    "a list has a pair (x, y) for each batch; of all samples at once give a tuple (x, y) of two "
+    f"arrays: (numpy.asarray(x), numpy.asarray(y)){SEVERAL}"
+)
 
 _SCHEDULE = (
     "call the schedule, as in step(x, y, lr=schedule(trainer.updates)), or give it to trainer.train"
@@ -117,8 +121,14 @@ def schedule_of(lr: Any) -> Callable[[int], Any]:
     return lr
 
 
-def pairs(batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+def pairs(
+    batches: Iterable[Any], as_pair: Callable[[Any], Any] = lambda batch: batch
+) -> Iterator[tuple[Any, Any]]:
     """The batches of a training, each a pair of input and label.
+
+    Args:
+        batches: of a loader.
+        as_pair: makes pairs of those that have inputs and labels in another form.
 
     Raises:
         UsageError: there is nothing to iterate over, or a batch is no pair.
@@ -129,13 +139,14 @@ def pairs(batches: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
             where="trainer.train",
             hint="give a list of pairs (x, y), or a DataLoader",
         )
-    for number, batch in enumerate(batches):
+    for number, given in enumerate(batches):
+        batch = as_pair(given)
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             length = f" of {len(batch)}" if hasattr(batch, "__len__") else ""
             raise UsageError(
                 f"batch {number} is a {type(batch).__name__}{length}, and no pair of input and "
                 "label",
                 where="trainer.train",
-                hint=f"give pairs (x, y){SEVERAL}",
+                hint=_WHOLE if isinstance(batches, list | tuple) else f"give pairs (x, y){SEVERAL}",
             )
         yield batch[0], batch[1]

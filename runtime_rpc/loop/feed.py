@@ -14,14 +14,22 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, join, take
 from odtc.core.specs import Argument, Role
-from odtc.runtime_rpc.data.indexed import class_names_in
+from odtc.runtime_rpc.data.objects.indexed import class_names_in
+from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.data.source import Arrays, Batch, Stream
 from odtc.runtime_rpc.feed.batches import count_samples, named_arrays
 from odtc.runtime_rpc.feed.calling import pairs
 
 
 class Feed(Protocol):
-    """The batches of a run."""
+    """The batches of a run.
+
+    Attributes:
+        class_names: see `Named`.
+    """
+
+    @property
+    def class_names(self) -> tuple[str, ...]: ...  # noqa: D102
 
     def segment(self, step: int, most: int) -> Iterator[Batch]:
         """The batches after so many steps: at most so many, none behind the end of an epoch."""
@@ -45,7 +53,8 @@ class Passes:
     """Batches of what is gone through again and again.
 
     Attributes:
-        data: gives pairs of input and label, of any number of samples, in each pass.
+        data: gives pairs of input and label, or mappings with both, of any number of samples, in
+            each pass.
         manifest: of the step.
         begin: is told the number of each pass before it, to set its order.
         ends: the steps at which passes ended so far.
@@ -60,6 +69,7 @@ class Passes:
 
     def __post_init__(self) -> None:
         self._at = 0
+        self._as_pair = Pairing(self.manifest)
         self._batches = self._all()
 
     def segment(self, step: int, most: int) -> Iterator[Batch]:
@@ -91,7 +101,7 @@ class Passes:
 
     def one_pass(self) -> Iterator[Batch]:
         """The arrays of one pass, as they come."""
-        for x, y in pairs(self.data):
+        for x, y in pairs(self.data, self._as_pair):
             yield self._arrays(Role.INPUT, x), self._arrays(Role.LABEL, y)
 
     def _reach(self, step: int) -> None:
@@ -105,7 +115,7 @@ class Passes:
         while True:
             self.begin(number)
             before, waiting = taken, None
-            for part in pairs(self.data):
+            for part in pairs(self.data, self._as_pair):
                 rest = self._joined(rest, part)
                 while (cut := self._cut(rest)) is not None:
                     # One is held back: the last of a pass is known when the pass is over.

@@ -8,13 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import UsageError
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
 from odtc.core.options.option_text import did_you_mean
 from odtc.runtime_rpc.data.augment import augmented
-from odtc.runtime_rpc.data.given import held_source, seed_loader, source_of
-from odtc.runtime_rpc.data.source import Source, Stream, check_same_names, notes_of
+from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source_of
+from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
+from odtc.runtime_rpc.data.same import check_same_names, note_of_same
+from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback, OnEpoch, unknown_hooks
@@ -70,10 +73,8 @@ def fit(trainer: Trained, asked: Asked) -> History:
     feed = feed_of(asked.data, asked.seed, asked.augment, asked.text, trainer)
     epochs = None if asked.steps else asked.epochs or 1
     last_step = feed.steps_of(epochs) if epochs else asked.steps
-    validation = validation_of(trainer, asked)
-    if validation:
-        trained = feed.source if isinstance(feed, Stream) else feed
-        check_same_names(trained, validation.source)
+    trained = feed.source if isinstance(feed, Stream) else feed
+    validation = validation_of(trainer, asked, trained)
     course = Course(
         feed,
         asked.steps,
@@ -88,6 +89,11 @@ def fit(trainer: Trained, asked: Asked) -> History:
     run = Run(trainer, course, trainer.steps if asked.resume is None else 0)
     if said := keep_features(run, cache_bytes(asked.feature_cache, "feature_cache")):
         warn_caller(f"fit: {said}")
+    if run.step and course.ends(run.step):
+        warn_caller(
+            f"the run is finished at step {run.step}, and no step is left to do: give more epochs "
+            "or steps to go on"
+        )
     history = go(run, callbacks)
     for each in callbacks:
         if isinstance(each, BestCheckpoint):
@@ -136,13 +142,29 @@ def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) ->
                 where="augment",
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
-        return Passes(data, manifest, begin=partial(seed_loader, data, seed))
-    _warn(source, text)
+        return _passes(data, manifest, seed)
+    for note in notes_of(source, text, is_trained=True):
+        warn_caller(note)
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)
 
 
-def validation_of(trainer: Trained, asked: Asked) -> Validation | None:
+def _passes(data: Any, manifest: Manifest, seed: int) -> Passes:
+    """The batches of what can only be gone through."""
+    if not is_stream(data):
+        return Passes(data, manifest, begin=partial(seed_loader, data, seed))
+    stream = streamed(data, manifest)
+    for note in stream.notes:
+        warn_caller(note)
+    return Passes(stream, manifest, begin=stream.begin)
+
+
+def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation | None:
     """What is measured on other data; None where none is given.
+
+    Args:
+        trainer: that is measured.
+        asked: for what.
+        trained: the samples that are trained, which say what the classes are.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
@@ -152,11 +174,15 @@ def validation_of(trainer: Trained, asked: Asked) -> Validation | None:
     if data is None:
         return None
     manifest = trainer.manifest
-    source = source_of(data, manifest, asked.text, "validation")
+    names = trained.class_names
+    source = source_of(data, manifest, asked.text, "validation", names)
     if source is None:
-        passes = Passes(data, manifest)
-        source = held_source(manifest, passes.one_pass(), passes.class_names)
-    _warn(source, asked.text)
+        passes = Passes(streamed(data, manifest) if is_stream(data) else data, manifest)
+        source = held_source(manifest, passes.one_pass(), passes.class_names, names)
+    check_same_names(trained, source)
+    said = note_of_same(asked.data, data)
+    for note in filter(None, (*notes_of(source, asked.text, is_trained=False), said)):
+        warn_caller(note)
     found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), asked.ema)
     if note := found.note:
         warn_caller(note)
@@ -218,11 +244,6 @@ def _callback(given: Any) -> Callback:
         where="callbacks",
         hint="derive from odtc.Callback, or give a function of the row of each epoch",
     )
-
-
-def _warn(source: Source, text: Text) -> None:
-    for note in notes_of(source, text):
-        warn_caller(note)
 
 
 def _warn_left(feed: Feed, course: Course) -> None:

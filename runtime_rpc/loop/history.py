@@ -25,10 +25,12 @@ class History:
             of the steps since the row before), and where there is a validation `val_loss` and its
             metrics, as `val_accuracy`.
         stopped: why the run ended before its last step; empty where it did not.
+        class_names: by the numbers of the classes, where the samples say them.
     """
 
     rows: list[Row] = field(default_factory=list)
     stopped: str = ""
+    class_names: tuple[str, ...] = ()
 
     def __getitem__(self, key: str) -> list[float]:
         names = self.keys()
@@ -98,6 +100,7 @@ class Progress:
         loss: the sum of the losses since the last row.
         count: of these.
         notes: what callbacks keep, for JSON.
+        class_names: see `History`.
     """
 
     start: int = 0
@@ -106,6 +109,7 @@ class Progress:
     loss: float = 0.0
     count: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
+    class_names: list[str] = field(default_factory=list)
 
     def to_text(self) -> str:
         """As JSON: Python writes a float so that it reads back to the same bits."""
@@ -121,3 +125,12 @@ class Progress:
         except (TypeError, ValueError):
             return None
         return found if found.step == step else None
+
+
+def class_names_of(progress: str) -> list[str]:
+    """The names of the classes of the run that such a text is of; none where it says none."""
+    try:
+        found = json.loads(progress or "{}").get("class_names", [])
+    except (AttributeError, ValueError):
+        return []
+    return [str(name) for name in found] if isinstance(found, list) else []

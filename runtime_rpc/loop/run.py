@@ -33,7 +33,8 @@ class Run:
     def __init__(self, trainer: Trained, course: Course, start: int) -> None:
         self.trainer, self.course = trainer, course
         self.now = Progress.of_text(trainer.progress, trainer.steps) or Progress(start)
-        self.history = History(self.now.rows)
+        self.now.class_names = [*course.feed.class_names]
+        self.history = History(self.now.rows, class_names=tuple(self.now.class_names))
         self.notes = self.now.notes
         self.step = trainer.steps - self.now.start
         self.seconds = 0.0

@@ -244,6 +244,7 @@ class DeviceState:
             DeviceError: the device failed.
         """
         from odtc.runtime_rpc.export.write import write_model
+        from odtc.runtime_rpc.loop.history import class_names_of
 
         bundle = self._bundle.opened()
         if not merge:
@@ -252,7 +253,8 @@ class DeviceState:
         weights = select(self.parameters(ema=ema), self._manifest.adapters)
         evaluate = partial(self._evaluations.all, instead=self._instead(ema))
         seen = evaluate if verify and merge else None
-        exported = write_model(path, bundle, weights, seen, training=training)
+        names = class_names_of(self.progress)
+        exported = write_model(path, bundle, weights, seen, training=training, class_names=names)
         for note in exported.notes:
             warn_caller(f"export: {note}")
         return exported

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
-from odtc.cli.training.sources import read_source
+from odtc.cli.training.sources import Trained, read_source
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
-    from odtc.runtime_rpc.data.source import Source
     from odtc.runtime_rpc.data.wanted import Text
     from odtc.runtime_rpc.trainer import Trainer
 
@@ -17,7 +16,7 @@ _CALLED = {"loss": "eval_loss"}
 
 
 def evaluation_of(
-    path: Path | None, manifest: "Manifest", text: "Text", trained: "Source", *, ema: bool
+    path: Path | None, manifest: "Manifest", text: "Text", trained: Trained, *, ema: bool
 ) -> "Callable[[Trainer], dict[str, float]]":
     """Measures a trainer on the samples of a file, by names of a summary; nothing where is none.
 

@@ -1,5 +1,6 @@
 """The data of a command: read, with what is to be said of it."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,24 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.data.wanted import Text
 
 
+@dataclass(frozen=True)
+class Trained:
+    """Samples that are trained.
+
+    Attributes:
+        path: of them.
+        source: what was read of it.
+    """
+
+    path: Path
+    source: "Source"
+
+
 def read_source(
-    path: Path, manifest: "Manifest", text: "Text", trained: "Source | None" = None
+    path: Path,
+    manifest: "Manifest",
+    text: "Text",
+    trained: "Trained | None" = None,
 ) -> "Source":
     """The samples of a file or a folder; see `read_data` for what these may be.
 
@@ -20,7 +37,7 @@ def read_source(
         path: of it.
         manifest: of the step.
         text: how text becomes samples.
-        trained: the samples that are trained, where these are others.
+        trained: what is trained, where these samples are measured.
 
     Raises:
         DataError: they cannot be read, or do not fit the step, or number classes or columns in
@@ -30,11 +47,14 @@ def read_source(
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
-    from odtc.runtime_rpc.data.source import check_same_names, notes_of
+    from odtc.runtime_rpc.data.same import check_same_names, note_of_same
+    from odtc.runtime_rpc.data.source import notes_of
 
-    source = read_data(path, manifest, text)
+    source = read_data(path, manifest, text, trained.source.class_names if trained else ())
+    said = ""
     if trained:
-        check_same_names(trained, source)
-    for note in notes_of(source, text):
+        check_same_names(trained.source, source)
+        said = note_of_same(trained.path, path)
+    for note in filter(None, (*notes_of(source, text, is_trained=trained is None), said)):
         say(f"note: {note}")
     return source

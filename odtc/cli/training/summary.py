@@ -93,6 +93,7 @@ def _as_data(
     if rows:
         data |= {key: value for key, value in rows[-1].items() if key.startswith("val_")}
     data |= {"history": rows, "stopped": found.history.stopped or None}
+    data |= {"class_names": [*names]} if (names := found.history.class_names) else {}
     return data | ({"best": for_json(found.best)} if found.best else {})
 
 

@@ -14,7 +14,7 @@ from odtc.cli.training.rate_finding import check_alone, find_rate
 from odtc.cli.training.reconnect import RecoverableTrainer
 from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run, run_identity
 from odtc.cli.training.running import Running, add_running_options
-from odtc.cli.training.sources import read_source
+from odtc.cli.training.sources import Trained, read_source
 from odtc.cli.training.text import add_text_options, check_text
 from odtc.cli.training.trained_model import (
     Export,
@@ -130,6 +130,18 @@ class _Asked:
             "export-gguf": self.export.export_gguf,
         }
 
+    @property
+    def files(self) -> dict[str, Path | None]:
+        """The files that the run writes beside the model, by their names in a summary."""
+        return {
+            "adapters": self.export.export_adapters,
+            "peft": self.export.export_peft,
+            "gguf": self.export.export_gguf,
+            "checkpoint": self.keep.checkpoint,
+            "best_checkpoint": self.watching.best,
+            "log": self.watching.log,
+        }
+
     def check_manifest(self, manifest: "Manifest") -> None:
         """Checks that the artifact has what is to be exported.
 
@@ -207,8 +219,9 @@ def run(args: argparse.Namespace) -> int:
         trainer = RecoverableTrainer(artifact, asked.running, keep, {}).trainer
         stream = course.stream(source, manifest)
         return find_rate(trainer, stream, asked.running.steps_per_call, is_json=asked.json)
-    held = evaluation_of(asked.eval_data, manifest, asked.text, source, ema=watching.ema)
-    validation = watching.measured(manifest, asked.text, source)
+    trained = Trained(course.data, source)
+    held = evaluation_of(asked.eval_data, manifest, asked.text, trained, ema=watching.ema)
+    validation = watching.measured(manifest, asked.text, trained)
     stream = course.stream(source, manifest)
     total = course.total(stream)
     schedule = course.rates(total // manifest.accumulate)
@@ -250,15 +263,7 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(found, StopRequest):
         say_ended(found, run.trainer.steps, total, keep.checkpoint)
         return found.code
-    files = {
-        "adapters": asked.export.export_adapters,
-        "peft": asked.export.export_peft,
-        "gguf": asked.export.export_gguf,
-        "checkpoint": keep.checkpoint,
-        "best_checkpoint": watching.best,
-        "log": watching.log,
-    }
-    print_summary(found, done, manifest.batch, files, is_json=asked.json)
+    print_summary(found, done, manifest.batch, asked.files, is_json=asked.json)
     return ExitCode.OK
 
 
@@ -299,7 +304,13 @@ def _started(
     """
     run = RecoverableTrainer(artifact, running, keep, identity)
     if keep.resume:
-        say(f"resumed from {keep.checkpoint} at step {run.trainer.steps} of {total}")
+        step = run.trainer.steps
+        say(f"resumed from {keep.checkpoint} at step {step} of {total}")
+        if step >= total:
+            say(
+                "note: the run is finished, and no step is left to do: give more --epochs or "
+                "--steps to go on"
+            )
     return run
 
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.cli.options import MANY, at_least, output_file
-from odtc.cli.training.sources import read_source
+from odtc.cli.training.sources import Trained, read_source
 from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
-    from odtc.runtime_rpc.data.source import Source
     from odtc.runtime_rpc.data.wanted import Text
     from odtc.runtime_rpc.loop.callback import Callback
     from odtc.runtime_rpc.loop.keeping import BestCheckpoint
@@ -71,9 +70,7 @@ class Watching:
             if given and not other:
                 raise UsageError(f"--{name} needs {option}", hint=f"pass {option}")
 
-    def measured(
-        self, manifest: "Manifest", text: "Text", trained: "Source"
-    ) -> "Validation | None":
+    def measured(self, manifest: "Manifest", text: "Text", trained: Trained) -> "Validation | None":
         """The validation; None where there is none.
 
         Raises:

@@ -70,5 +70,5 @@ def rows_of_tokens(tokens: np.ndarray, wanted: Wanted, where: str) -> Samples:
 
 def _samples(documents: Sequence[Document], wanted: Wanted, where: str) -> Samples:
     arrays, said = arrays_of(documents, wanted, where)
-    found = samples_in(arrays, [*arrays], wanted.inputs, wanted.labels, where)
+    found = samples_in(arrays, [*arrays], wanted, where)
     return replace(found, notes=(f"{where}: {'; '.join(said)}",), is_text=True)

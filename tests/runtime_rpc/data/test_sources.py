@@ -16,16 +16,16 @@ from safetensors.numpy import save_file
 
 import odtc
 from odtc.cli.main import main
-from odtc.core.errors import DataError, OdtcError
+from odtc.core.errors import DataError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Argument, Role, TensorSpec
-from odtc.runtime_rpc.data import tables
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.mapped import LEAST_BYTES, is_mapped
 from odtc.runtime_rpc.data.readers import read_data
 from odtc.runtime_rpc.data.samples import samples_in
 from odtc.runtime_rpc.data.source import Source, Stream
-from tests.runtime_rpc.loop.models import CLASSES, SAMPLES, WIDTH, classed, step_of
+from odtc.runtime_rpc.data.wanted import Wanted
+from tests.runtime_rpc.loop.models import SAMPLES, WIDTH, classed, step_of
 
 X, Y = classed()
 
@@ -197,67 +197,10 @@ def test_data_larger_than_what_it_may_take_trains(tmp_path: Path):
     assert int(found.stdout.splitlines()[-1]) < 200 * 1024
 
 
-TABLES = {
-    "an empty cell": (
-        "a,b,c,d,e,f,y\n1,2,3,4,5,6,0\n1,,3,4,5,6,1\n",
-        "the column b has 1 cells that are empty or no number",
-    ),
-    "words": ("a,b,c,d,e,f,y\n1,2,3,4,5,6,cat\n", "the column y has cells of type string"),
-    "semicolons": ("a;b;c;d;e;f;y\n1;2;3;4;5;6;0\n", "has one name, with ';' in it, and no ','"),
-    "names alone": ("a,b,c,d,e,f,y\n", "the table has no rows"),
-    "two labels": ("y,b,c,d,e,f,target\n1,2,3,4,5,6,0\n", "the label may be y or target"),
-    "a feature y2": ("y2,b,c,d,e,f,target\n1,2,3,4,5,6,0\n", "the label may be y2 or target"),
-    "a label of 33 bits": (
-        "a,b,c,d,e,f,y\n1,2,3,4,5,6,4294967297\n",
-        r"label 4294967297 is outside \[0, 3\)",
-    ),
-    "beyond float32": ("a,b,c,d,e,f,y\n1e39,2,3,4,5,6,0\n", r"up to 1e\+39 do not fit float32"),
-    "too few": ("a,b,y\n1,2,0\n", "input has 2 columns; the step takes 6 numbers a sample"),
-    "no label": ("a,b,c,d,e,f\n1,2,3,4,5,6\n", "the data has no array label"),
-    "rows": ("a,b\n1,2,3\n", "not a readable CSV file"),
-    "twice": ("a,a,y\n1,2,0\n", "the column a is there twice"),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_what_is_wrong_with_a_table_is_said(artifact: odtc.Artifact, tmp_path: Path, name: str):
-    text, message = TABLES[name]
-    (tmp_path / "d.csv").write_text(text)
-    with pytest.raises(OdtcError, match=message):
-        artifact.trainer(threads=1).fit(tmp_path / "d.csv", lr=0.1)
-
-
-def test_a_small_file_that_becomes_more_than_the_memory_is_not_read(
-    artifact: odtc.Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """A column of one number takes some bytes in a Parquet file, however long it is."""
-    column = pa.array(np.zeros(1 << 20, np.int8))
-    path = tmp_path / "d.parquet"
-    parquet.write_table(pa.table(dict.fromkeys("abcdefy", column)), path)
-    assert path.stat().st_size < 1 << 16
-    read_data(path, artifact.manifest)
-    monkeypatch.setattr(tables, "available_bytes", lambda: 13 << 20)
-    message = "1048576 rows of 7 columns take 14 MiB; 13 MiB of memory are left"
-    with pytest.raises(DataError, match=message):
-        read_data(path, artifact.manifest)
-
-
 def test_a_dataset_of_several_labels_is_refused(artifact: odtc.Artifact):
     rows = ROWS.add_column("target", [0] * SAMPLES)  # type: ignore[call-arg]
     with pytest.raises(DataError, match="the label of a sample may be labels or target"):
         trained(artifact, rows)
-
-
-def test_several_columns_are_a_label_of_several_numbers(tmp_path: Path):
-    """In the order of their numbers, wherever they stand."""
-    trainer = step_of(tmp_path, "mse").trainer(threads=1)
-    y = np.random.default_rng(1).random((SAMPLES, CLASSES)).astype(np.float32)
-    labels = {f"y{n + 8}": y[:, n] for n in (2, 0, 1)}
-    columns = {f"f{n}": X[:, n] for n in range(WIDTH)} | labels
-    parquet.write_table(pa.table(columns), tmp_path / "d.parquet")
-    history = trainer.fit(tmp_path / "d.parquet", lr=0.0, steps=1, validation=(X, y))
-    again = trainer.fit((X, y), lr=0.0, steps=1, validation=tmp_path / "d.parquet")
-    assert history["val_loss"] == again["val_loss"]
 
 
 def test_the_command_line_reads_them_all(tmp_path: Path, artifact: odtc.Artifact, capsys):
@@ -307,31 +250,6 @@ def test_a_stream_has_each_sample_of_each_epoch_once():
     np.testing.assert_array_equal(np.concatenate(parts), taken)
 
 
-def test_a_column_of_text_is_refused_before_it_is_read(
-    artifact: odtc.Artifact, tmp_path: Path
-) -> None:
-    """A file of some kilobytes may hold any amount of it."""
-    columns = {f"x{n}": X[:, n] for n in range(WIDTH)} | {"y": Y}
-    columns["x0"] = pa.array(["z" * (1 << 18)] * len(Y))
-    parquet.write_table(pa.table(columns), tmp_path / "d.parquet", compression="zstd")
-    assert (tmp_path / "d.parquet").stat().st_size < 1 << 16
-    del columns
-    script = (
-        "import sys, pyarrow, odtc\n"
-        "from odtc.core.errors import DataError\n"
-        "trainer = odtc.load(sys.argv[1]).trainer()\n"
-        "try:\n"
-        "    trainer.fit(sys.argv[2], lr=0.1)\n"
-        "except DataError as error:\n"
-        "    assert 'the column x0 has cells of type string' in str(error), error\n"
-        "    print(pyarrow.default_memory_pool().max_memory())\n"
-    )
-    artifact.save(tmp_path / "a.odtc")
-    command = [sys.executable, "-c", script, tmp_path / "a.odtc", tmp_path / "d.parquet"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(found.stdout) < 1 << 20
-
-
 def test_bytes_that_go_into_floats_are_said() -> None:
     images = Argument(Role.INPUT, TensorSpec("x", (4, 3, 8, 8)), place=Place(0))
     columns = Argument(Role.INPUT, TensorSpec("x", (4, 9)), place=Place(0))
@@ -340,7 +258,7 @@ def test_bytes_that_go_into_floats_are_said() -> None:
 
     def notes(item: Argument, dtype: str) -> tuple[str, ...]:
         arrays = {"x": np.ones(item.spec.shape, dtype), "y": y}
-        return samples_in(arrays, [*arrays], [item], [label], "d.npz").notes
+        return samples_in(arrays, [*arrays], Wanted([item], [label]), "d.npz").notes
 
     (said,) = notes(images, "uint8")
     assert said.startswith("d.npz: x holds bytes, 0 to 255, which are fed as they are: where")

@@ -10,7 +10,7 @@ import torch
 
 import odtc
 from odtc.core.errors import DataError
-from odtc.runtime_rpc.data.given import source_of
+from odtc.runtime_rpc.data.objects.given import source_of
 from odtc.runtime_rpc.data.source import Stream
 from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.loop.rates.curve import RateCurve

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from odtc.core.errors import DataError
-from odtc.runtime_rpc.data.parquet_pages import _header, check_pages
+from odtc.runtime_rpc.data.tables.parquet_pages import _header, check_pages
 
 ROWS = 5000
 WRITTEN = {

@@ -5,7 +5,7 @@ One table, the first line of which that takes the data reads it.
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from odtc.core.errors import UsageError
 from odtc.core.ir.place import join
 from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
-from odtc.runtime_rpc.data.indexed import indexed
+from odtc.runtime_rpc.data.names import listed
+from odtc.runtime_rpc.data.objects.indexed import indexed
 from odtc.runtime_rpc.data.readers import read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
-from odtc.runtime_rpc.data.wanted import Text, Wanted
+from odtc.runtime_rpc.data.wanted import Text, Wanted, wanted_by
 from odtc.runtime_rpc.feed.arrays import as_array
 from odtc.runtime_rpc.feed.batches import named_arrays
 
@@ -33,14 +35,36 @@ class Kind:
 
     Attributes:
         takes: whether something is of it, with what is said of text.
-        read: makes a source of it, for a step, with what is said of text.
+        read: makes a source of it.
     """
 
     takes: Callable[[Any, Text], bool]
-    read: Callable[[Any, Manifest, Text], Source]
+    read: Callable[[Any, "Reading"], Source]
 
 
-def source_of(data: Any, manifest: Manifest, text: Text, what: str = "data") -> Source | None:
+@dataclass(frozen=True)
+class Reading:
+    """What data is read for.
+
+    Attributes:
+        manifest: of the step.
+        text: how text becomes samples.
+        class_names: by their numbers, where other samples have them already.
+    """
+
+    manifest: Manifest
+    text: Text
+    class_names: Sequence[str]
+
+    @property
+    def wanted(self) -> Wanted:
+        """The same, for what knows no step."""
+        return wanted_by(self.manifest, self.text, self.class_names)
+
+
+def source_of(
+    data: Any, manifest: Manifest, text: Text, what: str = "data", class_names: Sequence[str] = ()
+) -> Source | None:
     """The source of what a caller gives; None of what can only be gone through.
 
     Args:
@@ -48,6 +72,7 @@ def source_of(data: Any, manifest: Manifest, text: Text, what: str = "data") -> 
         manifest: of the step.
         text: how text becomes samples.
         what: it is called in messages.
+        class_names: by their numbers, where other samples have them already.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
@@ -55,7 +80,7 @@ def source_of(data: Any, manifest: Manifest, text: Text, what: str = "data") -> 
     """
     for kind in KINDS:
         if kind.takes(data, text):
-            return kind.read(data, manifest, text)
+            return kind.read(data, Reading(manifest, text, class_names))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
         return None
     raise UsageError(
@@ -67,9 +92,16 @@ def source_of(data: Any, manifest: Manifest, text: Text, what: str = "data") -> 
 
 
 def held_source(
-    manifest: Manifest, batches: Iterable[Batch], class_names: tuple[str, ...]
+    manifest: Manifest, batches: Iterable[Batch], own: tuple[str, ...], known: tuple[str, ...]
 ) -> Source:
-    """The samples of one pass, in memory."""
+    """The samples of one pass, in memory.
+
+    Args:
+        manifest: of the step.
+        batches: of the pass.
+        own: names of classes that go with them; none where nothing says these.
+        known: names of classes where they are trained.
+    """
     inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
     places = {item.spec.name: item.place for item in (*inputs, *labels)}
     held: dict[str, list[np.ndarray]] = {}
@@ -80,8 +112,8 @@ def held_source(
         name: join(parts, place) if (place := places.get(name)) else parts[0]
         for name, parts in held.items()
     }
-    found = samples_in(arrays, [*held], inputs, labels, "data")
-    return replace(found, class_names=class_names)
+    found = samples_in(arrays, [*held], wanted_by(manifest, Text(), own or known), "data")
+    return replace(found, class_names=own or found.class_names)
 
 
 def seed_loader(data: Any, seed: int, number: int) -> None:
@@ -106,14 +138,15 @@ def _is_pair(data: Any, _: Text) -> bool:
 def _is_arrays(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_arrays, value.values()))
-    return value is None or hasattr(value, "dtype")
+    return value is None or hasattr(value, "dtype") or _is_frame(value)
 
 
-def _of_pair(data: tuple[Any, Any], manifest: Manifest, _: Text) -> Samples:
+def _of_pair(data: tuple[Any, Any], reading: Reading) -> Samples:
+    manifest = reading.manifest
     inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
     x = _named(data[0], [item.spec.name for item in inputs], "input", [*manifest.bound])
     y = _named({} if data[1] is None else data[1], [i.spec.name for i in labels], "label")
-    return samples_in(x | y, [*x, *y], inputs, labels, "data")
+    return samples_in(x | y, [*x, *y], reading.wanted, "data")
 
 
 def _named(
@@ -123,13 +156,28 @@ def _named(
     return {name: as_array(array, what) for name, array in found.items()}
 
 
-def _of_mapping(data: Mapping[str, Any], manifest: Manifest, _: Text) -> Samples:
+def _of_mapping(data: Mapping[str, Any], reading: Reading) -> Samples:
     arrays = {name: as_array(value, f"data {name}") for name, value in data.items()}
-    return samples_in(arrays, [*arrays], manifest.of_role(Role.INPUT), manifest.labels, "data")
+    return samples_in(arrays, [*arrays], reading.wanted, "data")
 
 
-def _of_path(data: str | os.PathLike[str], manifest: Manifest, text: Text) -> Source:
-    return read_data(Path(os.fspath(data)), manifest, text)
+def _are_splits(data: Any, _: Text) -> bool:
+    """Whether it is several datasets by name, as `datasets.load_dataset` gives them."""
+    values = [*data.values()] if isinstance(data, Mapping) else []
+    return bool(values) and all(hasattr(each, "column_names") for each in values)
+
+
+def _of_splits(data: Mapping[str, Any], _: Reading) -> Source:
+    raise UsageError(
+        f"the data is a {type(data).__name__} of several datasets, {listed([*data])}",
+        where="data",
+        hint=f"give one of them, such as data[{next(iter(data))!r}]",
+    )
+
+
+def _of_path(data: str | os.PathLike[str], reading: Reading) -> Source:
+    path = Path(os.fspath(data))
+    return read_data(path, reading.manifest, reading.text, reading.class_names)
 
 
 def _are_documents(data: Any, text: Text) -> bool:
@@ -141,12 +189,9 @@ def _are_documents(data: Any, text: Text) -> bool:
     return bool(may_be) and len(data) > 0 and is_document(data[0])
 
 
-def _of_documents(data: Any, manifest: Manifest, text: Text) -> Samples:
-    return rows_of_documents(data, Wanted(manifest.of_role(Role.INPUT), manifest.labels, text))
-
-
-def _of_dataset(data: Any, manifest: Manifest, _: Text) -> Source:
-    return indexed(data, manifest)
+def _is_frame(data: Any) -> bool:
+    """Whether it is a DataFrame of pandas."""
+    return hasattr(data, "iloc") and hasattr(data, "columns")
 
 
 def _is_indexed(data: Any, _: Text) -> bool:
@@ -156,10 +201,12 @@ def _is_indexed(data: Any, _: Text) -> bool:
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind(lambda data, _: isinstance(data, Source), lambda data, *_: data),
+    Kind(lambda data, _: isinstance(data, Source), lambda data, _: data),
     Kind(lambda data, _: isinstance(data, str | os.PathLike), _of_path),
     Kind(_is_pair, _of_pair),
+    Kind(lambda data, _: _is_frame(data), lambda data, reading: read_frame(data, reading.wanted)),
+    Kind(_are_splits, _of_splits),
     Kind(lambda data, _: isinstance(data, Mapping), _of_mapping),
-    Kind(_are_documents, _of_documents),
-    Kind(_is_indexed, _of_dataset),
+    Kind(_are_documents, lambda data, reading: rows_of_documents(data, reading.wanted)),
+    Kind(_is_indexed, lambda data, reading: indexed(data, reading.manifest)),
 )

@@ -1,0 +1,77 @@
+"""What is worth to be said of arrays of samples, before a step takes them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from odtc.core.printable import printable
+from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.mapped import is_mapped
+from odtc.runtime_rpc.data.names import listed
+
+# Of a batch without images: samples, and what each holds.
+_AXES = 2
+# Elements that are looked at together.
+_PIECE = 1 << 22
+# Above it a classifier that always says the same seems good. Of more classes, such as words, that
+# some have no sample is usual.
+_MOST_SHARE, _MOST_CLASSES = 0.8, 10_000
+# Of fewer samples it means nothing.
+_LEAST = 10
+
+
+def notes_of_input(array: np.ndarray, item: Argument, where: str) -> Iterator[str]:
+    """What is to be said of an input."""
+    is_float = item.spec.dtype.startswith("float")
+    if array.dtype == np.uint8 and is_float and len(item.spec.shape) > _AXES:
+        yield (
+            f"{where}: {printable(item.spec.name)} holds bytes, 0 to 255, which are fed as they "
+            "are: where the model does not scale them, divide them by 255, or compile it with "
+            "--normalize"
+        )
+    yield from note_of_numbers(array, item, where)
+
+
+def note_of_numbers(array: np.ndarray, item: Argument, where: str) -> Iterator[str]:
+    """What is to be said of numbers that are not finite.
+
+    Those that stay in their file are not read for it.
+    """
+    if array.dtype.kind != "f" or is_mapped(array):
+        return
+    count, first, flat = 0, -1, array.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        wrong = ~np.isfinite(flat[start : start + _PIECE])
+        if wrong.any():
+            first = first if first >= 0 else start + int(wrong.argmax())
+            count += int(wrong.sum())
+    if count:
+        index = np.unravel_index(first, array.shape)
+        place = item.place
+        sample = int(index[place.axis]) // place.inner if place else 0
+        yield (
+            f"{where}: {count} of {array.size} numbers of {printable(item.spec.name)} are not "
+            f"finite, the first is {flat[first]} in sample {sample}: a loss over them is none"
+        )
+
+
+def note_of_balance(labels: np.ndarray, item: Argument, where: str) -> Iterator[str]:
+    """What is to be said of how many samples each class has, where each has one class."""
+    classes = item.classes
+    if classes is None or len(item.spec.shape) != 1 or classes.count > _MOST_CLASSES:
+        return
+    of_classes = labels[labels != classes.ignored]
+    counts = np.bincount(of_classes, minlength=classes.count)
+    if of_classes.size < _LEAST:
+        return
+    if none := np.flatnonzero(counts == 0).tolist():
+        numbers = listed([*map(str, none)])
+        yield f"{where}: no sample is of class {numbers}: the model cannot learn it from these"
+    largest = int(counts.argmax())
+    share = counts[largest] / of_classes.size
+    if share >= _MOST_SHARE:
+        yield (
+            f"{where}: {counts[largest]} of {of_classes.size} samples are of class {largest}: who "
+            f"always says {largest} has an accuracy of {share:.0%}; --metric f1 counts all classes "
+            "alike"
+        )

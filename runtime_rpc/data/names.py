@@ -1,0 +1,20 @@
+"""Names of arrays, columns and classes: what labels may be called, and how they are told."""
+
+from collections.abc import Sequence
+
+from odtc.core.printable import printable
+
+LABELS = ("y", "label", "labels", "target")
+"""What the only label may be called beside its own name, in tables and in datasets."""
+_SHOWN = 20
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of many names, in one line."""
+    more = len(names) - _SHOWN
+    return ", ".join(map(printable, names[:_SHOWN])) + (f", and {more} more" if more > 0 else "")
+
+
+def classes_text(names: Sequence[str]) -> str:
+    """The classes by their numbers, for a note."""
+    return f"classes are {listed([f'{number} {name}' for number, name in enumerate(names)])}"

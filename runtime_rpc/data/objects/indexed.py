@@ -1,0 +1,98 @@
+"""Datasets of which a sample is asked for by its number: those of PyTorch and of Hugging Face."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.errors import DataError
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.names import LABELS
+from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.data.source import Batch, Source
+
+
+@dataclass(frozen=True)
+class Indexed(Source):
+    """A dataset, each of whose samples is a pair of input and label, or arrays by name.
+
+    Attributes:
+        data: the dataset.
+        inputs: of the step.
+        labels: of the step.
+        count: samples of it.
+        where: it is told as.
+        class_names: see `Named`.
+        notes: see `Source`.
+    """
+
+    data: Any
+    inputs: Sequence[Argument]
+    labels: Sequence[Argument]
+    count: int
+    where: str
+    class_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_slow(self) -> bool:
+        """See `Source.is_slow`."""
+        return True
+
+    def take(self, numbers: np.ndarray) -> Batch:
+        """See `Source.take`."""
+        many = getattr(self.data, "__getitems__", None)
+        chosen = [int(number) for number in numbers]
+        items = many(chosen) if many else [self.data[number] for number in chosen]
+        naming = self._naming
+        named = [naming.named(item) for item in items]
+        return naming.stacked(named, self.inputs), naming.stacked(named, self.labels)
+
+    def digest(self) -> str:
+        """Their number: what a dataset gives is not known before it is asked."""
+        return f"{self.count} of a dataset"
+
+    @property
+    def _naming(self) -> Naming:
+        return Naming(self.inputs, self.labels, self.where, "a sample")
+
+
+def indexed(data: Any, manifest: Manifest) -> Indexed:
+    """The samples of a dataset.
+
+    Raises:
+        DataError: it has none.
+    """
+    count, where = len(data), f"the {type(data).__name__}"
+    if not count:
+        raise DataError(f"{where} has no samples", where="data", hint="give one that has some")
+    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
+    # Those of Hugging Face say what a sample has before one is asked for.
+    columns = dict.fromkeys(getattr(data, "column_names", None) or ())
+    said = Naming(inputs, labels, where, "a sample").left_out(columns) if columns else ""
+    names = class_names_in(data, labels)
+    return Indexed(data, inputs, labels, count, where, names, (said,) if said else ())
+
+
+def class_names_in(data: Any, labels: Sequence[Argument]) -> tuple[str, ...]:
+    """The names that a dataset has for its classes; none where it says none.
+
+    Those of Hugging Face have them in the features of the label, those of torchvision in `classes`;
+    a loader or a part of a dataset (`torch.utils.data.Subset`) has those of its `dataset`.
+    """
+    if len(labels) != 1 or labels[0].classes is None:
+        return ()
+    features = getattr(data, "features", None)
+    if isinstance(features, Mapping):
+        keys = [name for name in (labels[0].spec.name, *LABELS) if name in features]
+        return tuple(map(str, getattr(features[keys[0]], "names", ()))) if keys else ()
+    # What a target_transform makes of the numbers is not known.
+    if getattr(data, "target_transform", None) is not None:
+        return ()
+    classes = getattr(data, "classes", None)
+    if isinstance(classes, list | tuple):
+        return tuple(map(str, classes))
+    inner = getattr(data, "dataset", None)
+    return () if inner is None else class_names_in(inner, labels)

@@ -1,0 +1,69 @@
+"""Datasets that can only be gone through: IterableDataset of PyTorch, streams of Hugging Face."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.specs import Role
+from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.data.source import Batch
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The samples of a stream, as batches: a pass goes through all of it.
+
+    Attributes:
+        dataset: gives a sample after the other each time that it is gone through.
+        naming: of what a sample has.
+        size: samples of a batch; the last of a pass may have fewer.
+    """
+
+    dataset: Any
+    naming: Naming
+    size: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        samples = iter(self.dataset)
+        while items := [*islice(samples, self.size)]:
+            named = [self.naming.named(item) for item in items]
+            yield (
+                self.naming.stacked(named, self.naming.inputs),
+                self.naming.stacked(named, self.naming.labels),
+            )
+
+    def begin(self, number: int) -> None:
+        """Tells the dataset the number of a pass, by which one of Hugging Face shuffles."""
+        tell = getattr(self.dataset, "set_epoch", None)
+        if tell is not None:
+            tell(number)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not done with it, and what is not taken of it."""
+        said = (
+            f"{self.naming.where} is a stream: it is not shuffled here, so let it shuffle itself, "
+            "as by dataset.shuffle(buffer_size=1000) of Hugging Face; how many steps an epoch has "
+            "is known at its end"
+        )
+        columns = dict.fromkeys(getattr(self.dataset, "column_names", None) or ())
+        left_out = self.naming.left_out(columns) if columns else ""
+        return (said, left_out) if left_out else (said,)
+
+
+def is_stream(data: Any) -> bool:
+    """Whether it is a dataset of samples that can only be gone through."""
+    torch, hugging = sys.modules.get("torch"), sys.modules.get("datasets")
+    return (torch is not None and isinstance(data, torch.utils.data.IterableDataset)) or (
+        hugging is not None and isinstance(data, hugging.IterableDataset)
+    )
+
+
+def streamed(data: Any, manifest: Manifest) -> Streamed:
+    """Its samples, in batches of the step."""
+    where = f"the {type(data).__name__}"
+    naming = Naming(manifest.of_role(Role.INPUT), manifest.labels, where, "a sample")
+    return Streamed(data, naming, manifest.batch)

@@ -1,0 +1,1 @@
+"""Tables of samples, a sample a row: CSV, Parquet, frames of pandas."""

@@ -1,0 +1,100 @@
+"""The cells of a column as an array, or what is wrong with the first of them that is none."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from odtc.core.errors import DataError
+from odtc.core.printable import printable
+
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray, DataType, Table
+
+_FILL = "fill empty cells or leave their rows out, as DataFrame.dropna() does"
+_NUMBERS = f"each cell is a number: {_FILL}; give words numbers, or leave the column out"
+# Of a cell that is shown.
+_LONGEST = 40
+
+
+def is_text(kind: "DataType") -> bool:
+    """Whether a column of a type holds words, each of which may be the name of a class."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
+
+def check_type(name: str, kind: "DataType", where: str, *, may_be_text: bool) -> None:
+    """Checks that a column has numbers, before it is read: a text may be as long as it likes.
+
+    Raises:
+        DataError: it has others.
+    """
+    from pyarrow import types
+
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return
+    if may_be_text and is_text(kind):
+        return
+    raise DataError(
+        f"the column {printable(name)} has cells of type {kind}", where=where, hint=_NUMBERS
+    )
+
+
+def cells_of(table: "Table", name: str, where: str, *, may_be_text: bool) -> np.ndarray:
+    """A column as numbers; of words, as these, where that is allowed.
+
+    Raises:
+        DataError: a cell is empty, or no number.
+    """
+    column = table.column(name)
+    if is_text(column.type):
+        if not may_be_text:
+            raise _not_a_number(column, name, where)
+        # A line of CSV has no empty words: those are cells without one.
+        words = np.array([str(word or "").strip() for word in column.to_pylist()])
+        if empty := np.flatnonzero(words == "").tolist():
+            raise _empty(name, empty[0], len(empty), len(words), where)
+        return words
+    if column.null_count:
+        first = column.is_null().to_numpy().argmax()
+        raise _empty(name, int(first), column.null_count, len(column), where)
+    kept = column.to_numpy()
+    if kept.dtype.kind not in "biuf":
+        raise DataError(
+            f"the column {printable(name)} has cells of type {column.type}",
+            where=where,
+            hint=_NUMBERS,
+        )
+    return kept
+
+
+def _empty(name: str, first: int, count: int, cells: int, where: str) -> DataError:
+    return DataError(
+        f"{count} of {cells} cells of the column {printable(name)} are empty or no number, the "
+        f"first in row {first + 1}",
+        where=where,
+        hint=f"rows are counted from 1, after the names; {_FILL}",
+    )
+
+
+def _not_a_number(column: "ChunkedArray", name: str, where: str) -> DataError:
+    """The error of a column of words, which shows the first of them."""
+    wrong = [(row, text) for row, text in enumerate(column.to_pylist(), 1) if not _is_number(text)]
+    row, text = wrong[0] if wrong else (1, column[0].as_py())
+    cell = "empty" if not text else printable(repr(text[:_LONGEST] + "…" * (len(text) > _LONGEST)))
+    return DataError(
+        f"{max(len(wrong), 1)} of {len(column)} cells of the column {printable(name)} are no "
+        f"numbers, the first in row {row}: {cell}",
+        where=where,
+        hint=f"rows are counted from 1, after the names; {_NUMBERS}",
+    )
+
+
+def _is_number(text: str | None) -> bool:
+    try:
+        float(text or "")
+    except ValueError:
+        return False
+    return True

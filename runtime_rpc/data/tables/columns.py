@@ -1,0 +1,105 @@
+"""Which columns of a table are an input, and which a label."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from odtc.core.errors import DataError
+from odtc.core.printable import printable
+from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.names import LABELS, listed
+from odtc.runtime_rpc.data.wanted import Wanted
+
+COLUMNS = (
+    "name the column of the label as the label or y, of several numbers as y0, y1 and so on; all "
+    "others are the input, in their order, or each is the input of its name"
+)
+# Of columns that number the rows; pandas writes one without a name.
+_ROW_NUMBERS = ("", "id", "index", "unnamed: 0", "__index_level_0__")
+
+
+def chosen_columns(names: Sequence[str], wanted: Wanted, where: str) -> dict[str, list[str]]:
+    """The columns of each input and label that has some.
+
+    Raises:
+        DataError: a name is there twice, or nothing shows which column is the label.
+    """
+    inputs, labels = wanted.inputs, wanted.labels
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"the column {printable(twice)} is there twice", where=where, hint=COLUMNS)
+    columns = {item.spec.name: _of_label(names, item, len(labels), where) for item in labels}
+    taken = {name for each in columns.values() for name in each}
+    if len(inputs) == 1 and inputs[0].spec.name not in names:
+        columns[inputs[0].spec.name] = [name for name in names if name not in taken]
+    else:
+        columns |= {i.spec.name: [i.spec.name] for i in inputs if i.spec.name in names}
+    for item in labels:
+        if not columns[item.spec.name]:
+            raise DataError(
+                f"no column is called as the label, {printable(item.spec.name)} (or y)",
+                where=where,
+                hint=f"it has {listed(names)}; {COLUMNS}",
+            )
+    return {name: each for name, each in columns.items() if each}
+
+
+def feature_columns(names: Sequence[str]) -> list[str]:
+    """The columns that no label is usually called as."""
+    labels = {each for label in LABELS for each in _called(label, names)}
+    return [name for name in names if name not in labels]
+
+
+def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> None:
+    """Checks that there are as many columns as a sample has numbers.
+
+    Raises:
+        DataError: there are more, or fewer.
+    """
+    if len(names) == size:
+        return
+    hint = COLUMNS
+    if numbers := [name for name in names if name.lower() in _ROW_NUMBERS]:
+        hint = (
+            f"the column {printable(numbers[0]) or 'without a name'} seems to number the rows: "
+            f"leave it out, as DataFrame.to_csv(index=False) does; {COLUMNS}"
+        )
+    elif len(names) > size:
+        hint = f"leave out those that are no input; {COLUMNS}"
+    raise DataError(
+        f"{printable(item.spec.name)} has {len(names)} columns, {listed(names)}; the step takes "
+        f"{size} numbers a sample",
+        where=where,
+        hint=hint,
+    )
+
+
+def _of_label(names: Sequence[str], item: Argument, labels: int, where: str) -> list[str]:
+    """The columns of a label: of its name, or where it is the only one of a usual name.
+
+    Raises:
+        DataError: there are several of a usual name, and nothing shows which of them it is.
+    """
+    if own := _called(item.spec.name, names):
+        return own
+    usual = [found for each in LABELS if labels == 1 and (found := _called(each, names))]
+    if len(usual) > 1:
+        said = " or ".join(printable(", ".join(each)) for each in usual)
+        raise DataError(
+            f"the label may be {said}",
+            where=where,
+            hint=f"name the label's column {printable(item.spec.name)}; several numbers, "
+            f"{printable(item.spec.name)}0 and so on",
+        )
+    return usual[0] if usual else []
+
+
+def _called(name: str, names: Sequence[str]) -> list[str]:
+    """The column of a name, in any case, or those of the name with numbers, in their order."""
+    if name in names:
+        return [name]
+    if same := [each for each in names if each.lower() == name.lower()]:
+        return same[:1] if len(same) == 1 else []
+    numbered: Mapping[str, re.Match[str] | None] = {
+        each: re.fullmatch(rf"{re.escape(name)}[_.]?(\d+)", each) for each in names
+    }
+    found = {each: int(match[1]) for each, match in numbered.items() if match}
+    return sorted(found, key=found.__getitem__)

@@ -1,0 +1,157 @@
+"""Samples of tables, a sample a row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from odtc.core.errors import DataError
+from odtc.core.printable import printable
+from odtc.core.process.missing_packages import require_packages
+from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.samples import Samples, samples_in
+from odtc.runtime_rpc.data.tables.cells import cells_of
+from odtc.runtime_rpc.data.tables.columns import (
+    COLUMNS,
+    check_count,
+    chosen_columns,
+    feature_columns,
+)
+from odtc.runtime_rpc.data.tables.csv_files import csv_table, not_utf8
+from odtc.runtime_rpc.data.tables.parquet_files import parquet_table
+from odtc.runtime_rpc.data.wanted import Wanted
+from odtc.runtime_rpc.feed.arrays import cast
+
+if TYPE_CHECKING:
+    from pyarrow import Table
+
+
+def read_csv(path: Path, wanted: Wanted) -> Samples:
+    """The samples of a file with a line of names, and a sample in each other line.
+
+    Raises:
+        DataError: it is missing or malformed, or does not fit the step.
+        MissingPackageError: pyarrow is not installed.
+    """
+    from pyarrow import types
+
+    table = csv_table(path)
+    names = table.column_names
+    chosen = chosen_columns(names, wanted, str(path))
+    used = [table.column(name) for each in chosen.values() for name in each]
+    if any(types.is_binary(column.type) for column in used):
+        raise not_utf8(path)
+    return _samples(table, names, chosen, wanted, str(path))
+
+
+def read_parquet(path: Path, wanted: Wanted) -> Samples:
+    """The samples of a Parquet file.
+
+    Raises:
+        DataError: it is missing or damaged, or does not fit the step.
+        MissingPackageError: pyarrow is not installed.
+    """
+    chosen: dict[str, list[str]] = {}
+    names: list[str] = []
+    words: list[str] = []
+
+    def choose(found: Sequence[str]) -> list[str]:
+        names.extend(found)
+        chosen.update(chosen_columns(found, wanted, str(path)))
+        words.extend(_of_classes(chosen, wanted))
+        return [name for each in chosen.values() for name in each]
+
+    table = parquet_table(path, choose, words)
+    return _samples(table, names, chosen, wanted, str(path))
+
+
+def read_frame(frame: Any, wanted: Wanted) -> Samples:
+    """The samples of a DataFrame of pandas, a row each; its index is none of the columns.
+
+    Raises:
+        DataError: it does not fit the step.
+        MissingPackageError: pyarrow is not installed.
+    """
+    require_packages("pyarrow")
+    import pyarrow as pa
+
+    try:
+        named = frame.rename(columns=str)
+        table = pa.Table.from_pandas(named, preserve_index=False)
+    except pa.ArrowException as error:
+        said = str(error).splitlines()[0]
+        raise DataError(
+            f"a column has cells of several kinds ({said})", where="the DataFrame", hint=COLUMNS
+        ) from error
+    names = table.column_names
+    chosen = chosen_columns(names, wanted, "the DataFrame")
+    return _samples(table, names, chosen, wanted, "the DataFrame")
+
+
+def features_of(path: Path) -> np.ndarray:
+    """The columns of a table that no label is usually called as, [rows, columns] of float64.
+
+    Raises:
+        DataError: it is missing or malformed, or has no such column.
+        MissingPackageError: pyarrow is not installed.
+    """
+    is_parquet = path.suffix.lower() == ".parquet"
+    table = parquet_table(path, feature_columns) if is_parquet else csv_table(path)
+    found = [
+        cells_of(table, name, str(path), may_be_text=False).astype(np.float64)
+        for name in feature_columns(table.column_names)
+    ]
+    if not found or not table.num_rows:
+        raise DataError("the table has no features, or no rows", where=str(path), hint=COLUMNS)
+    return np.stack(found, axis=1)
+
+
+def _of_classes(chosen: Mapping[str, Sequence[str]], wanted: Wanted) -> list[str]:
+    """The columns that are a class each, which may be called by a name."""
+    classed = [chosen[item.spec.name] for item in wanted.labels if item.classes]
+    return [columns[0] for columns in classed if len(columns) == 1]
+
+
+def _samples(
+    table: "Table",
+    names: Sequence[str],
+    chosen: Mapping[str, Sequence[str]],
+    wanted: Wanted,
+    where: str,
+) -> Samples:
+    if not table.num_rows:
+        raise DataError("the table has no rows", where=where, hint="give each sample a row")
+    words = _of_classes(chosen, wanted)
+    arrays = {
+        item.spec.name: _array(table, chosen[item.spec.name], item, words, where)
+        for item in (*wanted.inputs, *wanted.labels)
+        if item.spec.name in chosen
+    }
+    used = {name for each in chosen.values() for name in each}
+    # Those that were used have the names of arguments here, which are not the columns' own.
+    rest = [name for name in names if name not in used]
+    found = samples_in(arrays, [*arrays, *rest], wanted, where)
+    return replace(found, column_names={name: tuple(chosen[name]) for name in found.inputs})
+
+
+def _array(
+    table: "Table", names: Sequence[str], item: Argument, words: Sequence[str], where: str
+) -> np.ndarray:
+    """Columns as the array of an argument."""
+    at = item.place.axis if item.place else None
+    sample = [size for axis, size in enumerate(item.spec.shape) if axis != at]
+    check_count(names, int(np.prod(sample)), item, where)
+    columns = [cells_of(table, name, where, may_be_text=name in words) for name in names]
+    found = np.stack(columns, axis=1)
+    axis = item.place.axis if item.place else 0
+    shaped = found.reshape(found.shape[0], *sample)
+    array = np.ascontiguousarray(np.moveaxis(shaped, 0, axis))
+    # Class numbers are checked as they are, before they are cast.
+    same_kind = array.dtype.kind == np.dtype(item.spec.dtype).kind and item.classes is None
+    return (
+        cast(array, item.spec.dtype, f"{where}: {printable(item.spec.name)}")
+        if same_kind
+        else array
+    )
