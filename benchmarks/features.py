@@ -85,7 +85,7 @@ def saving(network: str, batch: int, samples: int, epochs: int, pairs: int, at: 
     """Measures a network."""
     case, path = case_of(network, batch), at / "net.onnx"
     onnx.save(case.model, path)
-    options = {"params": ["last{k=1}"], "freeze_batch_norm": True}
+    options = {"train": ["last{k=1}"], "freeze_batch_norm": True}
     artifact = odtc.compile(path, batch=batch, loss=case.loss, **options)
     (fed,) = artifact.manifest.inputs
     drawn = np.random.default_rng(0)

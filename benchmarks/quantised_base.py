@@ -57,7 +57,7 @@ def main() -> int:
         path, saved = Path(folder) / "model.onnx", Path(folder) / "step.odtc"
         for name, form in FORMS.items():
             onnx.save(base_of(shape, form), path)
-            artifact = odtc.compile(path, batch=1, loss="mse", lora=odtc.LoRA(rank=8), params=[])
+            artifact = odtc.compile(path, batch=1, loss="mse", lora=odtc.LoRA(rank=8), train=[])
             artifact.save(saved)
             trainer = artifact.trainer(threads=1)
             steps[name] = lambda trainer=trainer: trainer.step(ids, labels, 1e-3)

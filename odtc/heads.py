@@ -26,12 +26,14 @@ _LARGEST = (1 << 31) - (1 << 20)
 
 @takes(
     "odtc.replace_head",
+    "",
+    {"output": "of", "freeze": "freeze_backbone"},
     model=MODEL,
     classes=WHOLE,
     path=PATH,
-    output=optional(TEXT),
+    of=optional(TEXT),
     at=optional(TEXT),
-    freeze=FLAG,
+    freeze_backbone=FLAG,
     seed=whole_from(0),
 )
 def replace_head(
@@ -39,9 +41,9 @@ def replace_head(
     classes: int,
     path: str | os.PathLike[str],
     *,
-    output: str | None = None,
+    of: str | None = None,
     at: str | None = None,
-    freeze: bool = False,
+    freeze_backbone: bool = False,
     seed: int = 0,
 ) -> Head:
     """Writes a model whose classifier is replaced by one for other classes.
@@ -50,10 +52,10 @@ def replace_head(
         model: path of the ONNX file.
         classes: how many scores the new head gives.
         path: of the new file; not that of the model.
-        output: the output whose classifier is replaced; the first that has one by default.
+        of: the output whose classifier is replaced; the first that has one by default.
         at: a tensor to cut at, with a pooling and a dense layer after it.
-        freeze: whether the file says that all parameters but those of the head are frozen: then
-            they are not trained, unless they are selected by name.
+        freeze_backbone: whether the file says that all parameters but those of the head are frozen:
+            then they are not trained, unless they are selected by name.
         seed: of the new values.
 
     Returns:
@@ -69,15 +71,15 @@ def replace_head(
     check_outputs([path], inputs)
     changed = modern(load_model(model))
     listed, kinds = read_weight_list(changed), _kinds(changed)
-    head = put_head(changed, classes, output=output, at=at, seed=seed)
-    if freeze or listed is not None:
-        weights = _weights(changed, kinds, head, freeze=freeze)
+    head = put_head(changed, classes, output=of, at=at, seed=seed)
+    if freeze_backbone or listed is not None:
+        weights = _weights(changed, kinds, head, freeze=freeze_backbone)
         ties = {} if listed is None else listed.ties
         names = {tensor.name for tensor in changed.graph.initializer}
         kept = {other: name for other, name in ties.items() if name in names}
         write_weight_list(changed, replace(weights, ties=kept))
     write_new_head(changed, (head.weight, head.bias))
-    if freeze:
+    if freeze_backbone:
         head = replace(head, said=(*head.said, _frozen(changed)))
     check_model(changed, str(path))
     if changed.ByteSize() > _LARGEST:

@@ -40,8 +40,9 @@ _IMPORTS = (
     "from odtc.driver.compilation import compile_step",
     "from odtc.driver.frontier import Frontier",
     "from odtc.driver.options.kinds import MODEL, TARGET",
-    "from odtc.driver.options.option import flag_names, kinds_of",
-    "from odtc.driver.options.step_options import StepOptions",
+    "from odtc.driver.options.on_device import on_device",
+    "from odtc.driver.options.option import kinds_of",
+    "from odtc.driver.options.step_options import OLD_NAMES, StepOptions",
 )
 
 
@@ -99,7 +100,7 @@ _COUNT = _Argument(
 _COMPILE = '''@takes(
     "odtc.compile",
     "",
-    flag_names(StepOptions),
+    OLD_NAMES,
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,
@@ -120,13 +121,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     """
     options = StepOptions(
 {options}    )
+    options = on_device(options, as_target(target))
     budget = parse_budget(memory_budget, "memory_budget")
     return compile_step(Path(model), as_target(target), options, budget, progress)
 '''
 _PLAN = '''@takes(
     "odtc.plan",
     "",
-    flag_names(StepOptions),
+    OLD_NAMES,
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,
@@ -150,6 +152,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
 
     options = StepOptions(
 {options}    )
+    options = on_device(options, as_target(target))
     return find_frontier(model, as_target(target), options, count, progress)
 '''
 

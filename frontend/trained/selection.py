@@ -99,7 +99,7 @@ def _parts(graph: Graph, text: str) -> Parts:
         if text == _ALL and graph.frozen and not bare:
             raise UsageError(
                 f"all parameters are frozen: the file says so of {len(graph.frozen)}",
-                hint="train some by name: --train NAME, params=['NAME']; or export a module whose "
+                hint="train some by name: --train NAME, train=['NAME']; or export a module whose "
                 "parameters require gradients",
             )
         raise UsageError(

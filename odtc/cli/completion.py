@@ -73,7 +73,7 @@ def _values() -> dict[str, Iterable[str]]:
         "cores": WORDS,
         "layout": ("native", "cheapest", "auto"),
         "loss": LOSSES,
-        "metric": METRICS,
+        "metrics": METRICS,
         "optimizer": OPTIMIZERS,
         "peers": PEERS,
         "precision": ("float32", "mixed"),

@@ -22,7 +22,9 @@ from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
 from odtc.cli.model import adapt, check, export, export_app, generate, inspect
+from odtc.cli.old_names import by_new_names
 from odtc.cli.phones import device, devices
+from odtc.cli.switches import Help
 from odtc.cli.training import train
 from odtc.cli.unknown import unknown_options
 from odtc.core.disk.files import disk_full, disk_is_full
@@ -71,7 +73,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are odtc's own, and whose options are not abbreviated."""
 
     def __init__(self, **options) -> None:
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        options.setdefault("formatter_class", Help)
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
@@ -144,13 +146,14 @@ def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         parser = build_parser()
+        words, notes = by_new_names(parser, words)
         taken = take_options(parser, words)
         args, unknown = parser.parse_known_args(words)
     except SystemExit as done:  # argparse printed the help or the version
         return int(done.code or 0)
     if unknown:
         raise unknown_options(parser, args.command, unknown)
-    for line in taken.said():
+    for line in (*(f"note: {note}" for note in notes), *taken.said()):
         say(line)
     leave_out_torch()
     with warnings.catch_warnings():

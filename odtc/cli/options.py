@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from odtc.cli.switches import Switch
 from odtc.core.errors import UsageError
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def output_file(text: str) -> Path:
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    parser.add_argument("--json", action=Switch, help="print one JSON object on stdout")
 
 
 def add_steps_per_call(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,9 @@ from odtc.core.process.progress import Progress, silent
 from odtc.driver.compilation import compile_step
 from odtc.driver.frontier import Frontier
 from odtc.driver.options.kinds import MODEL, TARGET
-from odtc.driver.options.option import flag_names, kinds_of
-from odtc.driver.options.step_options import StepOptions
+from odtc.driver.options.on_device import on_device
+from odtc.driver.options.option import kinds_of
+from odtc.driver.options.step_options import OLD_NAMES, StepOptions
 from odtc.frontend.feeds import Axes, Shapes
 from odtc.frontend.inputs.normalization import Normalize
 from odtc.frontend.losses.terms import Losses, Term
@@ -33,7 +34,7 @@ from odtc.frontend.trained.lora import LoRA
 @takes(
     "odtc.compile",
     "",
-    flag_names(StepOptions),
+    OLD_NAMES,
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,
@@ -48,14 +49,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     eval_batch: Sequence[int] | int = (),
     loss: Losses | Sequence[Term | str] = "cross-entropy",
     optimizer: Optimizer | Update | str | None = None,
-    params: Sequence[str] | str | None = None,
+    train: Sequence[str] | str | None = None,
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
     lora: LoRA | str | None = None,
     quantize: str | None = None,
     shape: Shapes | None = None,
-    batch_axes: Axes | None = None,
-    set_inputs: Mapping[str, Any] | None = None,
+    batch_axis: Axes | None = None,
+    set: Mapping[str, Any] | None = None,
     normalize: Normalize | str | os.PathLike[str] | None = None,
     precision: str = "float32",
     memory_budget: int | str | None = None,
@@ -67,7 +68,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     seed: int = 0,
     tuned: bool = True,
     database: str | os.PathLike[str] | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
     layout: str = "native",
     progress: Progress = silent,
 ) -> Artifact:
@@ -86,10 +87,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             `["logits=mse", "aux=0.3*mse"]`.
         optimizer: the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by
             default; or an `Update` with what is around it. The learning rate is given at each step.
-        params: what to train: globs over ONNX initializers and other choices, as text; see
+        train: what to train: globs over ONNX initializers and other choices, as text; see
             `odtc.frontend.trained.choices`. The others are frozen. By default all are trained, or
             with `lora` none beside the adapters.
-        freeze: what not to train, whatever `params` selects.
+        freeze: what not to train, whatever `train` selects.
         freeze_batch_norm: batch normalisations whose parameters are frozen use their running
             statistics and keep them, as PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
@@ -100,9 +101,9 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             Losses, `evaluate` and exports are those of the rounded weights.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
-        batch_axes: the axis along which the samples of a batch lie in an input or an output, by its
+        batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
             name, where the model does not show it; None for one that holds none.
-        set_inputs: values of inputs that are constants of the step, by name: numbers or lists. The
+        set: values of inputs that are constants of the step, by name: numbers or lists. The
             exported model has these inputs as before.
         normalize: what is done to an image or a row in front of the model, as a part of it:
             `odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of
@@ -137,7 +138,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             fastest there; see `odtc tune`. All others follow a model of the target.
         database: the file of such measurements, beside those that ship with odtc; the user's own
             one by default.
-        device: that the step will run on, as `odtc.tuner.tuning.device_at` gives it: what was
+        device: that the step will run on, by its URL, as of `Artifact.trainer`: what `odtc tune`
             measured there goes before what was measured on others of its family. By default it is
             this machine, for a target that is this machine.
         layout: of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for
@@ -157,14 +158,14 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         eval_batch=eval_batch,
         loss=loss,
         optimizer=optimizer,
-        params=params,
+        train=train,
         freeze=freeze,
         freeze_batch_norm=freeze_batch_norm,
         lora=lora,
         quantize=quantize,
         shape=shape,
-        batch_axes=batch_axes,
-        set_inputs=set_inputs,
+        batch_axis=batch_axis,
+        set=set,
         normalize=normalize,
         precision=precision,
         micro_batches=micro_batches,
@@ -178,6 +179,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         device=device,
         layout=layout,
     )
+    options = on_device(options, as_target(target))
     budget = parse_budget(memory_budget, "memory_budget")
     return compile_step(Path(model), as_target(target), options, budget, progress)
 
@@ -185,7 +187,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
 @takes(
     "odtc.plan",
     "",
-    flag_names(StepOptions),
+    OLD_NAMES,
     **kinds_of(StepOptions),
     model=MODEL,
     target=TARGET,
@@ -202,14 +204,14 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     eval_batch: Sequence[int] | int = (),
     loss: Losses | Sequence[Term | str] = "cross-entropy",
     optimizer: Optimizer | Update | str | None = None,
-    params: Sequence[str] | str | None = None,
+    train: Sequence[str] | str | None = None,
     freeze: Sequence[str] | str = (),
     freeze_batch_norm: bool = False,
     lora: LoRA | str | None = None,
     quantize: str | None = None,
     shape: Shapes | None = None,
-    batch_axes: Axes | None = None,
-    set_inputs: Mapping[str, Any] | None = None,
+    batch_axis: Axes | None = None,
+    set: Mapping[str, Any] | None = None,
     normalize: Normalize | str | os.PathLike[str] | None = None,
     precision: str = "float32",
     micro_batches: int | None = None,
@@ -220,7 +222,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     seed: int = 0,
     tuned: bool = True,
     database: str | os.PathLike[str] | None = None,
-    device: Device | None = None,
+    device: Device | str | None = None,
     layout: str = "native",
 ) -> Frontier:
     """Finds what memory budgets a step can meet, and how.
@@ -241,10 +243,10 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             `["logits=mse", "aux=0.3*mse"]`.
         optimizer: the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by
             default; or an `Update` with what is around it. The learning rate is given at each step.
-        params: what to train: globs over ONNX initializers and other choices, as text; see
+        train: what to train: globs over ONNX initializers and other choices, as text; see
             `odtc.frontend.trained.choices`. The others are frozen. By default all are trained, or
             with `lora` none beside the adapters.
-        freeze: what not to train, whatever `params` selects.
+        freeze: what not to train, whatever `train` selects.
         freeze_batch_norm: batch normalisations whose parameters are frozen use their running
             statistics and keep them, as PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
@@ -255,9 +257,9 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             Losses, `evaluate` and exports are those of the rounded weights.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
-        batch_axes: the axis along which the samples of a batch lie in an input or an output, by its
+        batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
             name, where the model does not show it; None for one that holds none.
-        set_inputs: values of inputs that are constants of the step, by name: numbers or lists. The
+        set: values of inputs that are constants of the step, by name: numbers or lists. The
             exported model has these inputs as before.
         normalize: what is done to an image or a row in front of the model, as a part of it:
             `odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of
@@ -286,7 +288,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             fastest there; see `odtc tune`. All others follow a model of the target.
         database: the file of such measurements, beside those that ship with odtc; the user's own
             one by default.
-        device: that the step will run on, as `odtc.tuner.tuning.device_at` gives it: what was
+        device: that the step will run on, by its URL, as of `Artifact.trainer`: what `odtc tune`
             measured there goes before what was measured on others of its family. By default it is
             this machine, for a target that is this machine.
         layout: of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for
@@ -308,14 +310,14 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         eval_batch=eval_batch,
         loss=loss,
         optimizer=optimizer,
-        params=params,
+        train=train,
         freeze=freeze,
         freeze_batch_norm=freeze_batch_norm,
         lora=lora,
         quantize=quantize,
         shape=shape,
-        batch_axes=batch_axes,
-        set_inputs=set_inputs,
+        batch_axis=batch_axis,
+        set=set,
         normalize=normalize,
         precision=precision,
         micro_batches=micro_batches,
@@ -329,4 +331,5 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         device=device,
         layout=layout,
     )
+    options = on_device(options, as_target(target))
     return find_frontier(model, as_target(target), options, count, progress)

@@ -312,12 +312,19 @@ class DeviceState:
         tensors = self._weights((*adapters, *beside), ema)
         write_folder(path, self._manifest, tensors, base_model, saved)
 
-    @takes("trainer.export_gguf", path=PATH, base_model=PATH, ema=FLAG)
+    @takes(
+        "trainer.export_gguf",
+        "",
+        {"base_model": "base_config"},
+        path=PATH,
+        base_config=PATH,
+        ema=FLAG,
+    )
     @alone
     def export_gguf(
         self,
         path: str | os.PathLike[str],
-        base_model: str | os.PathLike[str],
+        base_config: str | os.PathLike[str],
         *,
         ema: bool = False,
     ) -> None:
@@ -325,7 +332,7 @@ class DeviceState:
 
         Args:
             path: of the new file.
-            base_model: `config.json` of the model on Hugging Face, or the folder that has it; the
+            base_config: `config.json` of the model on Hugging Face, or the folder that has it; the
                 names of the tensors follow from its `model_type`.
             ema: their moving averages.
 
@@ -336,7 +343,7 @@ class DeviceState:
                 other parameters than the adapters are trained, which have no place in the file.
             UsageError: the step has no adapters, or keeps no averages.
         """
-        base, items = read_base_model(base_model), adapter_arguments(self._manifest)
+        base, items = read_base_model(base_config), adapter_arguments(self._manifest)
         if beside := trained_beside(self._manifest):
             raise UnsupportedError(
                 f"llama.cpp loads adapters alone, and {beside}",

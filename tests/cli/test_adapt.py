@@ -46,7 +46,7 @@ def test_a_frozen_backbone_is_frozen_in_the_file(digits: Digits, here: Path, run
 def test_the_new_head_is_trained(four: Path):
     rng = np.random.default_rng(0)
     x, y = rng.random((8, 1, 8, 8), np.float32), np.arange(8) % 4
-    trainer = odtc.compile(four, batch=8, params="last{k=1}").trainer(threads=1)
+    trainer = odtc.compile(four, batch=8, train="last{k=1}").trainer(threads=1)
     losses = [trainer.step(x, y, lr=0.02) for _ in range(8)]
     # Fresh scores are near to each other: the first loss is that of a guess.
     assert losses[0] == pytest.approx(np.log(4), abs=0.5)
@@ -60,3 +60,37 @@ def test_the_model_is_not_replaced(digits: Digits, capsys: pytest.CaptureFixture
     assert main(argv) == ExitCode.USAGE
     assert "would replace the model" in capsys.readouterr().err
     assert digits.model.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("--of logits --seed 3", {"of": "logits", "seed": 3}),
+        ("--at {features}", {"at": "{features}"}),
+        ("--freeze-backbone", {"freeze_backbone": True}),
+    ],
+)
+def test_python_writes_what_the_command_does(words: str, options, digits: Digits, here: Path):
+    features = onnx.load(digits.model).graph.node[-1].input[0]
+    argv = ["adapt", str(digits.model), "--classes", "4", "-o", "one.onnx"]
+    assert main([*argv, *words.format(features=features).split()]) == ExitCode.OK
+    given = {k: v.format(features=features) if k == "at" else v for k, v in options.items()}
+    head = odtc.replace_head(digits.model, 4, here / "other.onnx", **given)
+    assert head.classes == 4
+    assert (here / "one.onnx").read_bytes() == (here / "other.onnx").read_bytes()
+
+
+def test_the_head_first_and_then_more_of_it(digits: Digits, here: Path):
+    """As who fine-tunes in two parts does it, with the weights of the first."""
+    odtc.replace_head(digits.model, 10, here / "new.onnx", freeze_backbone=True)
+    first = odtc.compile(here / "new.onnx", batch=16).trainer(threads=1)
+    with np.load(digits.train) as data:
+        x, y = data["image"][:16], data["y"][:16]
+    first.step(x, y, lr=0.05)
+    first.export_onnx(here / "half.onnx", training=True)
+    second = odtc.compile(here / "half.onnx", batch=16, train=["fc*", "conv*"]).trainer(threads=1)
+    assert second.evaluate(x).tobytes() == first.evaluate(x).tobytes()
+    before = second.parameters()
+    second.step(x, y, lr=0.05)
+    after = second.parameters()
+    assert {name for name in after if (before[name] != after[name]).any()} == {*after}

@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[Model, list[str], ExitCode, str]] = {
     "no such weight": (linear, ["--train", "v"], ExitCode.USAGE, "no trainable parameter matches"),
     "no such group": (
         linear,
-        ["--group", "v{lr-factor=2}"],
+        ["--groups", "v{lr-factor=2}"],
         ExitCode.USAGE,
         "no trained parameter",
     ),

@@ -233,7 +233,7 @@ def test_everything_around_the_optimizer(
 ):
     made = run_json(
         *("compile", digits.model, "--batch", BATCH, "--optimizer", "adamw", "--ema", "0.9"),
-        *("--group", "*.bias{weight-decay=0}", "conv*{lr-factor=0.5}", "--clip-norm", "1"),
+        *("--groups", "*.bias{weight-decay=0}", "conv*{lr-factor=0.5}", "--clip-norm", "1"),
         *("--accumulate", "4", "--loss-scale", "dynamic{initial=1024}", "-o", "x.odtc"),
     )
     assert made["update"] == {

@@ -36,7 +36,7 @@ def test_options_and_their_values(ask: Ask):
     assert {"constant", "cosine", "one-cycle"} <= ask("odtc train --schedule ")
     assert {"adamw", "adagrad", "adam"} <= ask("odtc compile --optimizer a")
     assert {"android-cpu", "android-opencl"} <= ask("odtc compile --target android-")
-    assert {"f1", "accuracy", "r2"} <= ask("odtc train --metric ")
+    assert {"f1", "accuracy", "r2"} <= ask("odtc train --metrics ")
 
 
 def test_files_by_their_endings(ask: Ask):

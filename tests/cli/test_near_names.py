@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-import odtc
 from odtc.cli.main import main
-from odtc.core.errors import ExitCode, UsageError
+from odtc.core.errors import ExitCode
 from tests.cli.training.digits import Digits
 
 COMPILE, TRAIN = "compile {model} --batch 16", "train {artifact} --data {train} --lr 0.1"
@@ -34,7 +33,7 @@ COMPILE, TRAIN = "compile {model} --batch 16", "train {artifact} --data {train} 
         (f"{TRAIN} --schedule cosin", "cosine"),
         (f"{TRAIN} --schedule step{{{{evry=1}}}}", "every"),
         (f"{TRAIN} --augment flp", "flip"),
-        (f"{TRAIN} --validation {{test}} --metric acuracy", "accuracy"),
+        (f"{TRAIN} --validation {{test}} --metrics acuracy", "accuracy"),
         (f"{TRAIN} --cores bigg", "big"),
         ("train {artifact} --data trian.npz --lr 1", "train.npz"),
         ("bench --suite emdl2", "emdl21"),
@@ -50,13 +49,3 @@ def test_what_was_meant(line: str, meant: str, digits: Digits, here: Path, capsy
     assert main(words) != ExitCode.OK
     said = capsys.readouterr().err
     assert f"did you mean {meant}?" in said or f"give {meant}," in said
-
-
-def test_python_takes_the_names_of_the_command_line(digits: Digits):
-    one = odtc.compile(digits.model, batch=16, params="fc*", batch_axes={"logits": 0})
-    other = odtc.compile(digits.model, batch=16, train="fc*", batch_axis={"logits": 0})
-    assert other.manifest == one.manifest
-    with pytest.raises(UsageError, match="train and params are the same argument"):
-        odtc.compile(digits.model, batch=16, train="fc*", params="fc*")
-    with pytest.raises(UsageError, match="has no input 'sr' to set"):
-        odtc.plan(digits.model, batch=16, set={"sr": 1})

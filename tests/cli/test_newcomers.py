@@ -117,7 +117,7 @@ def test_a_module_that_is_all_frozen(tmp_path: Path):
         exported = odtc.from_torch(module, torch.ones(2, 4), tmp_path / "m.onnx")
     with pytest.raises(OdtcError, match="all parameters are frozen: the file says so of 2"):
         odtc.compile(exported, batch=2)
-    assert odtc.compile(exported, batch=2, params=["weight"])
+    assert odtc.compile(exported, batch=2, train=["weight"])
 
 
 def test_measurements_that_are_not_there_are_said(digits: Digits):

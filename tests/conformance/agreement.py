@@ -50,8 +50,8 @@ def attempt(name: str) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(changed.SerializeToString())
-        options: dict[str, Any] = {"loss": "mse", "set_inputs": _values(test, changed)}
-        return agreement(path, options | ({"params": "added"} if way else {}))
+        options: dict[str, Any] = {"loss": "mse", "set": _values(test, changed)}
+        return agreement(path, options | ({"train": "added"} if way else {}))
 
 
 def _add_parameter(model: onnx.ModelProto) -> bool:

@@ -23,8 +23,7 @@ WORDS: dict[Form, tuple[list[str], Any]] = {
     Form.WHOLE: (["3"], 3),
     Form.COUNT: (["2"], 2),
     Form.COUNTS: (["1", "8"], [1, 8]),
-    Form.ON: ([], True),
-    Form.OFF: ([], False),
+    Form.SWITCH: ([], True),
     Form.TEXTS: (["a*", "b*"], ["a*", "b*"]),
     Form.SIZES: (["n=3", "x=2x4"], {"n": 3, "x": (2, 4)}),
     Form.AXES: (["x=1", "y=none"], {"x": 1, "y": None}),
@@ -77,7 +76,10 @@ def test_a_flag_gives_its_option_alone(name: str) -> None:
     flag = OPTIONS[name].flag
     assert flag
     words, value = WORDS[flag.form]
-    found = read(flag.name, *words)
+    # That of a switch that is on turns it off.
+    is_on = OPTIONS[name].default is True
+    value = value is not is_on if flag.form is Form.SWITCH else value
+    found = read(f"--no-{name}" if is_on else flag.name, *words)
     assert replace(found, optimizer=None) == StepOptions(**{name: value})
     assert arguments_of(found)[name] != OPTIONS[name].default
 

@@ -296,7 +296,7 @@ def diverging(place: Place) -> Argv:
 
 def unfit_metric(place: Place) -> Argv:
     """`odtc train` with a metric of numbers where labels are class numbers."""
-    return train("--validation", str(place.digits.test), "--metric", "mae")(place)
+    return train("--validation", str(place.digits.test), "--metrics", "mae")(place)
 
 
 def pack(table: str | bytes | None, *options: str) -> Cause:

@@ -124,7 +124,7 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
         **{"path": s.folder / "a.safetensors"} | k
     ),
     "Trainer.export_gguf": lambda s, k: s.trainer.export_gguf(
-        **{"path": s.folder / "a.gguf", "base_model": s.folder} | k
+        **{"path": s.folder / "a.gguf", "base_config": s.folder} | k
     ),
     "Trainer.export_peft": lambda s, k: s.trainer.export_peft(**{"path": s.folder / "peft"} | k),
     "onnx_backend.prepare": lambda _, k: onnx_backend.prepare(**{"model": LINEAR} | k),
@@ -178,7 +178,7 @@ CALLED = {
     "augment": "augment|crop",
     "values": "set_parameters",
     "groups": "group",
-    "set_inputs": "set_inputs|value_of_x",
+    "set": "(^|_)set_|value_of_x",
     "url": "url|device",
     "inputs": "input",
 }
@@ -238,7 +238,7 @@ def test_a_wrong_value_is_told(name: str, argument: str, scene: Scene):
 
 def test_a_number_that_python_would_not_write_is_told(scene: Scene):
     with pytest.raises(UsageError, match="an integer of 16610 bits cannot be the value of x"):
-        odtc.compile(scene.model, batch=2, set_inputs={"x": 10**5000})
+        odtc.compile(scene.model, batch=2, set={"x": 10**5000})
 
 
 @pytest.mark.parametrize("name", sorted(TABLE.keys() - WITHOUT_NAMES))
@@ -273,9 +273,9 @@ def test_numbers_of_numpy_paths_of_any_kind_and_texts_are_taken(scene: Scene):
         "eval_batch": [np.int64(1)],
         "loss": ["y=0.5*cross-entropy{label-smoothing=0.1}"],
         "optimizer": odtc.Update("adamw{beta1=0.8}", groups=["w{weight-decay=0}"]),
-        "params": {"w"},
+        "train": {"w"},
         "shape": {"x": np.array([2, 4])},
-        "batch_axes": {"x": np.int8(0)},
+        "batch_axis": {"x": np.int8(0)},
         "micro_batches": np.uint8(1),
         "dropout": np.bool_(False),
         "seed": np.int32(7),

@@ -84,7 +84,7 @@ def test_a_scalar_is_trained_as_on_the_cpu(kind: str, tmp_path: Path) -> None:
     update, found = odtc.Update(odtc.Adam(), clip_norm=1.0), []
     for target in (f"host-{kind}", "host-cpu"):
         trainer = odtc.compile(
-            tmp_path / "m.onnx", target, batch=4, loss="mse", optimizer=update, params="alpha"
+            tmp_path / "m.onnx", target, batch=4, loss="mse", optimizer=update, train="alpha"
         ).trainer()
         losses = [trainer.step(x, x, lr=0.1) for _ in range(3)]
         found.append([*losses, trainer.parameters()["alpha"].item()])

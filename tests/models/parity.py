@@ -78,7 +78,7 @@ def pair(
         target,
         loss=model.loss,
         optimizer=odtc.SGD(momentum=MOMENTUM),
-        params=f"{model.trained}*",
+        train=f"{model.trained}*",
         freeze=norm_parameters(module) if model.frozen_norms else (),
         freeze_batch_norm=model.frozen_norms,
         layout=layout,

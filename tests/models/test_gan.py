@@ -79,7 +79,7 @@ def test_both_halves_learn_from_each_other(tmp_path: Path) -> None:
     both = np.zeros((2 * BATCH, 3, 64, 64), np.float32)
     critic = trainer_of(adversary.discriminator, {"image": both}, tmp_path / "d.onnx", loss=LOSS)
     forge = trainer_of(
-        adversary, {"noise": noise}, tmp_path / "g.onnx", loss=LOSS, params="generator.*"
+        adversary, {"noise": noise}, tmp_path / "g.onnx", loss=LOSS, train="generator.*"
     )
     painter = trainer_of(adversary.generator, {"noise": noise}, tmp_path / "p.onnx", loss="mse")
     # The exporter moves running statistics, each file its own: all start with the module's.

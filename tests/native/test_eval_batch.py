@@ -47,7 +47,7 @@ def test_batch_norms_dropout_and_several_plans(tmp_path: Path) -> None:
 def test_samples_along_another_axis_and_indices(tmp_path: Path) -> None:
     text = "(int64[3, 8] x) => (float[3, 8, 4] y) { h = Gather (w, x) y = MatMul (h, v) }"
     model = model_of(text, w=(10, 6), v=(6, 4))
-    artifact = compiled(model, tmp_path, batch_axes={"x": 1, "y": 1}, eval_batch=(1, 3))
+    artifact = compiled(model, tmp_path, batch_axis={"x": 1, "y": 1}, eval_batch=(1, 3))
     x = np.random.default_rng(1).integers(0, 10, (3, 8))
     assert_same_samples(artifact, tmp_path, x)
 

@@ -160,7 +160,7 @@ def test_micro_batches_of_samples_along_another_axis(tmp_path: Path) -> None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
     onnx.save(model, path := tmp_path / "m.onnx")
     artifact = odtc.compile(
-        path, TARGET, loss="mse", optimizer=SGD, batch_axes={"x": 1, "y": 1}, micro_batches=2
+        path, TARGET, loss="mse", optimizer=SGD, batch_axis={"x": 1, "y": 1}, micro_batches=2
     )
     assert artifact.manifest.micro_batches == 2
     program = read(artifact._bundle.program.read_bytes())
@@ -174,7 +174,7 @@ def test_micro_batches_of_samples_along_another_axis(tmp_path: Path) -> None:
 
 def test_frozen_weights_are_read_where_they_lie_in_their_file(tmp_path: Path) -> None:
     onnx.save(digits_model(), path := tmp_path / "digits.onnx")
-    artifact = odtc.compile(path, TARGET, batch=8, optimizer=SGD, params="fc2*")
+    artifact = odtc.compile(path, TARGET, batch=8, optimizer=SGD, train="fc2*")
     assert_same_run(artifact, tmp_path, images((8, 1, 8, 8), 10), 0.05, (2,))
     with native_trainer(artifact, folder := tmp_path / "mapped") as native:
         weights = (folder / "parameters.safetensors").read_bytes()

@@ -79,7 +79,7 @@ def test_weights_that_are_copied(path: Path, tmp_path: Path) -> None:
 
 
 def test_weights_beside_those_that_stay_in_their_file(path: Path, tmp_path: Path) -> None:
-    artifact = odtc.compile(path, TARGET, batch=1, loss="mse", params=["w0", "w1", "w2"])
+    artifact = odtc.compile(path, TARGET, batch=1, loss="mse", train=["w0", "w1", "w2"])
     with native_trainer(artifact, tmp_path / "native") as native:
         assert native.tensors["frozen", "w3"].any()
         weights = str(tmp_path / "native" / "parameters.safetensors")

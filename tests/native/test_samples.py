@@ -108,7 +108,7 @@ def test_samples_along_another_axis(tmp_path: Path) -> None:
     model = model_of(text + "y = MatMul (r, v) }", w=(4, 6), v=(6, 5))
     x = np.random.default_rng(1).standard_normal((3, 8, 4)).astype(np.float32)
     for name, options in (("whole", {}), ("cut", {"micro_batches": 2})):
-        artifact = compiled(model, tmp_path, batch_axes={"x": 1, "y": 1}, **options)
+        artifact = compiled(model, tmp_path, batch_axis={"x": 1, "y": 1}, **options)
         (tmp_path / name).mkdir()
         assert_same_samples(artifact, tmp_path / name, x)
 

@@ -60,7 +60,7 @@ def gradients(model: onnx.ModelProto, x: np.ndarray, save: Callable[..., Path]) 
     """Returns each parameter's change in one step; all that PyTorch would train are trained."""
     names = TorchTrainer(model, lr=1.0).parameters()
     # Where a parameter is as long as the batch, nothing else says that its axis is the first.
-    compiled = odtc.compile(save(model), params=list(names), batch_axes={"x": 0})
+    compiled = odtc.compile(save(model), train=list(names), batch_axis={"x": 0})
     trainer = compiled.trainer()
     before = trainer.parameters()
     trainer.step(x, np.zeros(len(x), int), lr=1.0)

@@ -97,7 +97,7 @@ def test_operator(name: str, saved) -> None:
     wide = double_precision(model)
     x, y = feeds(model)
     axes = {"x": None} if name in WHOLE else {}
-    trainer = odtc.compile(saved(model), batch_axes=axes).trainer()
+    trainer = odtc.compile(saved(model), batch_axis=axes).trainer()
     expected = evaluate(wide, x.astype(np.float64))
     assert relative_error(trainer.evaluate(x), expected) < 1e-5
     before = trainer.parameters()

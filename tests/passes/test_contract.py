@@ -137,7 +137,7 @@ def test_wrong_types_name_the_pass_that_made_them() -> None:
     [
         ("host-cpu", {"optimizer": "adamw"}),
         ("host-cpu", {"memory_budget": "auto", "micro_batches": 2}),
-        ("host-cpu", {"layout": "cheapest", "params": "*weight"}),
+        ("host-cpu", {"layout": "cheapest", "train": "*weight"}),
         ("android-cpu", {"precision": "mixed"}),
         ("android-opencl", {"optimizer": "adamw"}),
         ("android-vulkan", {"memory_budget": "4MiB"}),

@@ -75,7 +75,7 @@ def _checked(case: Case) -> dict[str, Any]:
         raise UnsupportedError(f"{blocked[0].op_type} cannot be trained: {blocked[0].reason}")
     if any(node.op_type == "BatchNormalization" for node in report.nodes):
         large = [spec.name for spec in report.parameters if len(spec.shape) > 1]
-        arguments |= {"params": large, "freeze_batch_norm": True}
+        arguments |= {"train": large, "freeze_batch_norm": True}
     return arguments
 
 

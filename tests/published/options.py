@@ -32,8 +32,8 @@ class Options:
         return {
             "batch": self.batch,
             "shape": self.shape,
-            "batch_axes": self.batch_axes,
-            "set_inputs": self.set_inputs,
+            "batch_axis": self.batch_axes,
+            "set": self.set_inputs,
             "loss": self.loss,
         }
 

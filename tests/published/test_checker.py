@@ -63,7 +63,7 @@ def test_a_loss_that_never_falls_is_seen(tmp_path: Path) -> None:
     """Where the gradient has no part in it."""
     text = "g (float[N, 3] x) => (float[N, 3] y) { h = Mul (x, w) s = Sign (h) y = Add (s, b) }"
     path = saved(text, tmp_path / "m.onnx", w=np.ones(3), b=np.zeros(3))
-    artifact = odtc.compile(path, batch=2, loss="mse", params=["w"])
+    artifact = odtc.compile(path, batch=2, loss="mse", train=["w"])
     values = Values.of(artifact.manifest, Options())
     losses, _ = losses_of_steps(artifact.manifest, artifact.trainer(threads=1), values)
     assert not falls(losses)

@@ -34,14 +34,14 @@ OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "loss": ("cross-entropy", "mse", {"y": "mse"}, {"y": (0.5, "mse")}, "huber{delta=2}"),
     "eval_batch": ((), 1, (8,), (1, 8)),
     "optimizer": (None, "adam", "adam{beta1=0.8}", odtc.Update("adam", clip_norm=1.0)),
-    "params": (None, "*", ("*",), ("w", "b"), ("b", "w")),
+    "train": (None, "*", ("*",), ("w", "b"), ("b", "w")),
     "freeze": ((), "w"),
     "freeze_batch_norm": (False, True),
     "lora": (None, "rank=2", odtc.LoRA(rank=3)),
     "quantize": (None, "int4", "int4{block=64}", "int8"),
     "shape": (None, {"n": 3}, {"n": 4}, {"m": 3}, {"x": (1, 2)}),
-    "batch_axes": (None, {"x": 0}, {"x": None}),
-    "set_inputs": (None, {"k": 1}, {"k": 1.0}, {"k": True}, {"k": [1]}, {"k": np.ones(2)}),
+    "batch_axis": (None, {"x": 0}, {"x": None}),
+    "set": (None, {"k": 1}, {"k": 1.0}, {"k": True}, {"k": [1]}, {"k": np.ones(2)}),
     "normalize": (None, "imagenet", "mean=0.5,std=0.5", odtc.Normalize(0.5, 0.25)),
     "precision": ("float32", "mixed"),
     "dropout": (True, False),
@@ -95,7 +95,7 @@ def test_an_option_counts(model: Path, name: str) -> None:
         ),
         (
             "--loss y=mse --shape n=3 --set k=1",
-            {"loss": {"y": "mse"}, "shape": {"n": 3}, "set_inputs": {"k": 1}},
+            {"loss": {"y": "mse"}, "shape": {"n": 3}, "set": {"k": 1}},
         ),
         (
             "--normalize mean=0.5,std=0.25",
@@ -103,7 +103,7 @@ def test_an_option_counts(model: Path, name: str) -> None:
         ),
         (
             "--lora rank=2 --train w b --freeze c",
-            {"lora": odtc.LoRA(rank=2), "params": ["w", "b"], "freeze": ("c",)},
+            {"lora": odtc.LoRA(rank=2), "train": ["w", "b"], "freeze": ("c",)},
         ),
     ],
 )
@@ -191,7 +191,7 @@ def test_values_that_nobody_knows_are_not_kept(model: Path) -> None:
     itself: list[Any] = []
     itself.append(itself)
     for value in (object(), np.array([[1], None], object), itself, 10**5000, {"a": {1}}):
-        assert key(model, set_inputs={"k": value}) is None
+        assert key(model, set={"k": value}) is None
     assert key(model, layout="a\0b") is None
 
 

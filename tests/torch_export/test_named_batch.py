@@ -33,7 +33,7 @@ def test_a_file_of_many_samples_is_trained_on(
     np.savez(tmp_path / "d.npz", x=x, y=y)
     losses = []
     for axes in ({}, {"output": 0}):
-        artifact = odtc.compile(exported, batch=BATCH, batch_axes=axes)
+        artifact = odtc.compile(exported, batch=BATCH, batch_axis=axes)
         assert artifact.manifest.labels[0].place == Place(0)
         # That each is computed alone nobody says: whole batches are evaluated.
         assert artifact.manifest.evaluations[0].place == (Place(0) if axes else None)
@@ -47,7 +47,7 @@ def test_a_file_of_many_samples_is_trained_on(
 def test_what_the_file_does_not_say_is_to_be_said(
     exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    odtc.compile(exported, batch=BATCH, batch_axes={"output": None}).save(tmp_path / "net.odtc")
+    odtc.compile(exported, batch=BATCH, batch_axis={"output": None}).save(tmp_path / "net.odtc")
     np.savez(tmp_path / "d.npz", x=np.zeros((SAMPLES, 1, 10, 10), np.float32), y=np.zeros(SAMPLES))
     argv = ["train", tmp_path / "net.odtc", "--data", tmp_path / "d.npz", "--steps", 1, "--lr", 0.1]
     assert main([*map(str, argv)]) == ExitCode.DATA

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
 from odtc.cli.options import add_json_option
+from odtc.cli.switches import Switch
 from odtc.core.disk.content_store import ContentStore, Size
 from odtc.core.errors import ExitCode, OutputError
 
@@ -22,7 +23,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "parts of odtc in C++, built where they are used first. What was not used for longest "
         "goes first where the room is full.",
     )
-    parser.add_argument("--clear", action="store_true", help="remove all of it")
+    parser.add_argument("--clear", action=Switch, help="remove all of it")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

@@ -65,11 +65,7 @@ def run(args: argparse.Namespace) -> int:
         from odtc.driver.entry_points import compile_model
 
         target = parse_target(args.target)
-        if args.device:
-            from odtc.tuner.tuning import device_at
-
-            device = device_at(args.device, target.resolved())
-            options = dataclasses.replace(options, device=device)
+        options = dataclasses.replace(options, device=args.device)
         artifact = compile_model(
             args.model,
             target,

@@ -9,6 +9,7 @@ from odtc.cli.compiling.ir_options import add_ir_option, printed_after
 from odtc.cli.compiling.step_options import add_step_options, check_is_not_read, step_options
 from odtc.cli.console import emit, emit_json, stages
 from odtc.cli.options import output_file
+from odtc.cli.switches import Switch
 from odtc.core.disk.files import atomic_write, check_writable
 from odtc.core.errors import ExitCode, UsageError
 
@@ -46,12 +47,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add(
         "--list",
-        action="store_true",
+        action=Switch,
         help="print the passes, one a line, with what each does; needs no model",
     )
     add_ir_option(group, "--print-after")
     add("-o", "--output", type=output_file, metavar="FILE", help="where the module goes")
-    add("--json", action="store_true", help="print what --list prints as JSON")
+    add("--json", action=Switch, help="print what --list prints as JSON")
     parser.set_defaults(run=run)
 
 

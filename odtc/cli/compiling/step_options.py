@@ -12,10 +12,11 @@ from typing import Any
 
 from odtc.cli.compiling.update_options import add_update_options, read_update
 from odtc.cli.options import MANY, at_least, parse_axis, parse_setting, parse_shape
+from odtc.cli.switches import Switch
 from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.outputs import check_outputs, is_same_file
 from odtc.core.errors import UsageError
-from odtc.driver.options.option import Flag, Form, options_of
+from odtc.driver.options.option import Flag, Form, Option, options_of
 from odtc.driver.options.step_options import StepOptions
 
 
@@ -56,8 +57,7 @@ _READERS = {
     Form.WHOLE: _Reader({"type": int}),
     Form.COUNT: _Reader({"type": at_least(1)}),
     Form.COUNTS: _Reader({**MANY, "type": at_least(1)}),
-    Form.ON: _Reader({"action": "store_true"}),
-    Form.OFF: _Reader({"action": "store_false"}),
+    Form.SWITCH: _Reader({"action": Switch}),
     Form.TEXTS: _Reader(MANY),
     Form.SIZES: _Reader({**MANY, "type": parse_shape}, dict),
     Form.AXES: _Reader({**MANY, "type": parse_axis}, dict),
@@ -68,11 +68,11 @@ _READERS = {
 }
 
 
-def _flags() -> Iterator[tuple[str, Flag]]:
-    """The options that have a flag, by name."""
+def _flags() -> Iterator[tuple[Option, Flag]]:
+    """The options that have a flag."""
     for option in options_of(StepOptions):
         if option.flag:
-            yield option.name, option.flag
+            yield option, option.flag
 
 
 def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = True) -> None:
@@ -87,12 +87,14 @@ def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = Tru
     parser.add_argument(
         "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
     )
-    for name, flag in _flags():
+    for option, flag in _flags():
         words = dict(_READERS[flag.form].words)
         if flag.metavar:
             words["metavar"] = flag.metavar
+        if flag.form is Form.SWITCH:
+            words["stands"] = option.default
         parser.add_argument(
-            flag.name, dest=name, default=argparse.SUPPRESS, help=flag.help, **words
+            flag.name, dest=option.name, default=argparse.SUPPRESS, help=flag.help, **words
         )
     add_update_options(parser)
 
@@ -124,8 +126,8 @@ def step_options(args: argparse.Namespace) -> StepOptions:
         UsageError: an option is malformed, or has a value that is none.
     """
     given = {
-        name: _READERS[flag.form].read(getattr(args, name))
-        for name, flag in _flags()
-        if hasattr(args, name)
+        option.name: _READERS[flag.form].read(getattr(args, option.name))
+        for option, flag in _flags()
+        if hasattr(args, option.name)
     }
     return StepOptions(**given, optimizer=read_update(args))

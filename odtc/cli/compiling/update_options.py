@@ -19,8 +19,7 @@ def add_update_options(parser: argparse.ArgumentParser) -> None:
         help="the update rule, such as adamw{weight-decay=0.01} (default: sgd)",
     )
     add(
-        "--group",
-        dest="groups",
+        "--groups",
         **MANY,
         default=[],
         metavar="G",

@@ -11,7 +11,7 @@ from odtc.cli.config.given import asks_for_help, given_by, make_optional
 from odtc.cli.config.in_force import InForce, in_force
 from odtc.cli.config.sections import Sections, Setting, configured
 from odtc.cli.parser_tree import Path as Command
-from odtc.cli.parser_tree import command_in, exclusive_groups, long_name
+from odtc.cli.parser_tree import command_in, exclusive_groups
 from odtc.core.errors import UsageError
 
 
@@ -102,7 +102,7 @@ def options_for(
         return Taken(command, None, InForce(given, {}), notes, unknown)
     sections = Sections(file, parser)
     found = in_force(sections, command, given, exclusive_groups(leaf))
-    return Taken(command, sections, found, notes, unknown)
+    return Taken(command, sections, found, (*notes, *sections.notes), unknown)
 
 
 def file_of(given: Path | None) -> tuple[ConfigFile | None, tuple[str, ...]]:
@@ -126,6 +126,5 @@ def file_of(given: Path | None) -> tuple[ConfigFile | None, tuple[str, ...]]:
 
 def spelled(setting: Setting) -> str:
     """An option as words of a command line."""
-    action = setting.action
-    name = [f"--{long_name(action)}"] if action.option_strings else []
+    name = [f"--{setting.name}"] if setting.action.option_strings else []
     return shlex.join([*name, *setting.words])

@@ -63,7 +63,9 @@ def in_force(
         each for each in _of(sections, command) if (each.kind, each.pattern) == (TARGET, target)
     ]
     chosen = _joined([*own, *by_target, *by_model], groups, sections)
-    taken = {*given, *(name for group in groups if group & given.keys() for name in group)}
+    # What is turned off takes no other's place.
+    on = {name for name, value in given.items() if value is not False and value is not None}
+    taken = {*given, *(name for group in groups if group & on for name in group)}
     return InForce(given, {k: v for k, v in chosen.items() if k not in taken and not v.is_off})
 
 

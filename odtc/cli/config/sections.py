@@ -7,6 +7,7 @@
 """
 
 import argparse
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +15,10 @@ from typing import Any
 
 from odtc.cli.config.file import WITHOUT, ConfigFile
 from odtc.cli.config.lines import Keys, lines_of
-from odtc.cli.config.values import UnfitError, value_of
+from odtc.cli.config.values import UnfitError, value_of, what_stands
+from odtc.cli.old_names import new_name, renamed_note
 from odtc.cli.parser_tree import Path, actions_of, leaves_of, long_names
+from odtc.cli.switches import Switch, name_for
 from odtc.core.errors import UsageError
 from odtc.core.options.option_text import did_you_mean
 
@@ -45,8 +48,19 @@ class Setting:
 
     @property
     def is_off(self) -> bool:
-        """Whether it is a switch that is false: it only takes back one of another table."""
-        return self.value is self.action.default
+        """Whether it says what holds anyway: it only takes back one of another table."""
+        return self.value is what_stands(self.action)
+
+    @property
+    def name(self) -> str:
+        """The option's name; of a switch the one that has its value."""
+        return name_for(self.action, self.value)
+
+    @property
+    def shown(self) -> str:
+        """The words, or whether the option that `name` names is on."""
+        is_on = isinstance(self.action, Switch) or not self.is_off
+        return shlex.join(self.words) or str(is_on).lower()
 
 
 @dataclass(frozen=True)
@@ -78,7 +92,7 @@ class Sections:
     """
 
     def __init__(self, file: ConfigFile, parser: argparse.ArgumentParser) -> None:
-        self.file = file
+        self.file, self.notes = file, list[str]()
         self._leaves = configured(parser)
         self.all: Sequence[Section] = tuple(self._top())
 
@@ -147,14 +161,17 @@ class Sections:
         options = self.options(command)
         folder = self.file.path.parent
         settings = []
-        for name, given in table.items():
-            where = (*keys, name)
+        for written, given in table.items():
+            where = (*keys, written)
+            name = new_name(written, self._leaves[command])
+            if name != written:
+                self.notes.append(f"{self.where(where)}: {renamed_note(written, name)}")
             if name not in options:
                 raise self._unknown_option(name, command, where)
             if name == of[0] == TARGET:
                 raise self._error("a table for a target chooses no target", where, "leave it out")
             try:
-                read = value_of(self._leaves[command], options[name], given, folder)
+                read = value_of(self._leaves[command], options[name], name, given, folder)
             except UnfitError as error:
                 raise self._error(
                     f"{name} = {_shown(given)}: {error}",

@@ -1,7 +1,6 @@
 """`odtc config`: the file of options, and what of it holds for a command line."""
 
 import argparse
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,10 @@ from odtc.cli.config.apply import Taken, file_of, options_for
 from odtc.cli.config.file import NAME, PROJECT, ConfigFile
 from odtc.cli.config.sections import Sections, configured
 from odtc.cli.console import aligned, emit, emit_json, say
+from odtc.cli.old_names import by_new_names
 from odtc.cli.options import add_json_option
-from odtc.cli.parser_tree import command_in, commands_of, long_name
+from odtc.cli.parser_tree import actions_of, command_in, commands_of
+from odtc.cli.switches import Switch, name_for
 from odtc.cli.unknown import unknown_options
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.options.option_text import did_you_mean
@@ -46,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints a table."""
     if args.words:
-        command, _ = command_in(args.parser, args.words)
+        command, leaf = command_in(args.parser, args.words)
         if command not in configured(args.parser):
             said = " ".join(args.words)
             raise UsageError(
@@ -54,14 +55,19 @@ def run(args: argparse.Namespace) -> int:
                 hint=f"{did_you_mean(args.words[0], commands_of(args.parser))}write what comes "
                 "after odtc, such as: odtc config compile MODEL.onnx",
             )
-        taken = options_for(args.parser, args.words)
+        words, renamed = by_new_names(args.parser, args.words)
+        taken = options_for(args.parser, words)
         if taken.unknown:
             raise unknown_options(args.parser, command[0], taken.unknown)
         file = taken.sections.file if taken.sections else None
-        rows, notes = list(_in_force(taken)), taken.notes
+        rows, notes = list(_in_force(taken, leaf)), (*renamed, *taken.notes)
     else:
         file, notes = file_of(args.config)
-        rows = list(_all(Sections(file, args.parser))) if file else []
+        if file:
+            sections = Sections(file, args.parser)
+            rows, notes = list(_all(sections)), (*notes, *sections.notes)
+        else:
+            rows = []
     for note in notes:
         say(f"note: {note}")
     if args.json:
@@ -77,8 +83,8 @@ def _all(sections: Sections) -> Iterator[Row]:
     """Every option of the file: its tables and name, its value, its line."""
     for section in sections.all:
         for setting in section.settings:
-            value = shlex.join(setting.words) or str(not setting.is_off).lower()
-            yield ".".join(map(_key, setting.keys)), value, sections.where(setting.keys)
+            keys = (*setting.keys[:-1], setting.name)
+            yield ".".join(map(_key, keys)), setting.shown, sections.where(setting.keys)
 
 
 def _key(name: str) -> str:
@@ -87,14 +93,16 @@ def _key(name: str) -> str:
     return name if is_bare else f'"{name}"'
 
 
-def _in_force(taken: Taken) -> Iterator[Row]:
+def _in_force(taken: Taken, leaf: argparse.ArgumentParser) -> Iterator[Row]:
     """What holds for a command line, that of the line itself first."""
+    actions = {action.dest: action for action in reversed(actions_of(leaf))}
     for name, value in taken.found.given.items():
-        yield name.replace("_", "-"), _shown(value), "command line"
+        action = actions[name]
+        shown = "true" if isinstance(action, Switch) else _shown(value)
+        yield name_for(action, value), shown, "command line"
     for setting in taken.found.settings.values():
-        value = shlex.join(setting.words) or "true"
         where = taken.sections.where(setting.keys) if taken.sections else ""
-        yield long_name(setting.action), value, where
+        yield setting.name, setting.shown, where
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from odtc.cli.switches import Switch, is_negative
 from odtc.core.errors import UsageError
 
 # Options whose words are the name of a file or folder, by what `--help` calls it.
@@ -40,23 +41,31 @@ def is_switch(action: argparse.Action) -> bool:
     return action.nargs == 0
 
 
+def what_stands(action: argparse.Action) -> Any:
+    """The value of an option where it is not given."""
+    return action.stands if isinstance(action, Switch) else action.default
+
+
 def value_of(
-    parser: argparse.ArgumentParser, action: argparse.Action, given: Any, folder: Path
+    parser: argparse.ArgumentParser, action: argparse.Action, name: str, given: Any, folder: Path
 ) -> Value:
     """The value that the option would have by its words.
 
     Args:
         parser: of the command.
         action: its option.
+        name: that the file has for it; of a switch also `no-x`.
         given: what the file has.
         folder: of the file, that names of files are relative to.
 
     Raises:
-        UnfitError: the option cannot have it. A switch can be false, which is its default.
+        UnfitError: the option cannot have it.
     """
     if is_switch(action):
         if not isinstance(given, bool):
             raise UnfitError("it is on or off: give true or false")
+        if isinstance(action, Switch):
+            return Value(action.on if given != is_negative(name, action) else action.off)
         return Value(action.const if given else action.default)
     if action.nargs == argparse.OPTIONAL and isinstance(given, bool):
         return Value(action.const if given else action.default)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
+from odtc.cli.switches import Switch
 from odtc.core.disk.files import not_a_file
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, ParityError, UsageError
@@ -113,7 +114,7 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--roofline",
-        action="store_true",
+        action=Switch,
         help="measure what the machine can do at most, too: multiply-adds in registers, a copy",
     )
     add(

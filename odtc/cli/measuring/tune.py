@@ -9,6 +9,7 @@ from odtc.cli.compiling.step_options import add_step_options, step_options
 from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.measuring.tune_tables import listed, report, watching
 from odtc.cli.options import add_json_option, at_least
+from odtc.cli.switches import Switch
 from odtc.core.errors import ExitCode
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -26,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add_step_options(parser)
     add = parser.add_argument
-    add("--list", action="store_true", help="only tell what there is to tune")
+    add("--list", action=Switch, help="only tell what there is to tune")
     add(
         "--time",
         type=seconds_of,

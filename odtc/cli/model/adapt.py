@@ -5,6 +5,7 @@ import dataclasses
 
 from odtc.cli.console import emit, emit_json, say
 from odtc.cli.options import add_json_option, at_least, output_file
+from odtc.cli.switches import Switch
 from odtc.core.disk.files import check_writable
 from odtc.core.errors import ExitCode
 
@@ -35,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add(
         "--freeze-backbone",
-        action="store_true",
+        action=Switch,
         help="let the file say that all parameters but those of the head are frozen",
     )
     add("--seed", type=int, default=0, metavar="N", help="of the new values (default: 0)")
@@ -52,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
         args.model,
         args.classes,
         args.output,
-        output=args.of,
+        of=args.of,
         at=args.at,
-        freeze=args.freeze_backbone,
+        freeze_backbone=args.freeze_backbone,
         seed=args.seed,
     )
     for line in head.said:

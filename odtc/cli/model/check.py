@@ -14,6 +14,7 @@ from odtc.cli.compiling.step_options import add_step_options, step_options
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.model.against import compare
 from odtc.cli.options import add_json_option
+from odtc.cli.switches import Switch
 from odtc.core.errors import ExitCode
 from odtc.core.process.quick import without_collections
 
@@ -34,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "state dict: merged, torn apart, folded, different or missing ones.",
     )
     add_step_options(parser)
-    parser.add_argument("--all", action="store_true", help="list all nodes and parameters")
+    parser.add_argument("--all", action=Switch, help="list all nodes and parameters")
     parser.add_argument(
         "--against",
         metavar="WEIGHTS",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, say, stages
 from odtc.cli.options import MANY, add_json_option, output_file, parse_axis
+from odtc.cli.switches import Switch
 from odtc.core.disk.files import check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
@@ -73,7 +74,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "(default: 0)",
     )
     axes.add_argument(
-        "--fixed-batch", action="store_true", help="keep the number of samples of the example"
+        "--fixed-batch", action=Switch, help="keep the number of samples of the example"
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

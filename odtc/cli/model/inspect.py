@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
 from odtc.cli.options import add_json_option
+from odtc.cli.switches import Switch
 from odtc.core.disk.files import check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode
@@ -47,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("artifact", type=Path, metavar="ART", help="the artifact")
     parser.add_argument(
-        "--memory", action="store_true", help="say what is alive at the peak of a step, and why"
+        "--memory", action=Switch, help="say what is alive at the peak of a step, and why"
     )
     parser.add_argument(
         "--plot",
@@ -57,7 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--layouts",
-        action="store_true",
+        action=Switch,
         help="print the layouts of images as a plan for `odtc compile --layout`, with their costs",
     )
     add_json_option(parser)

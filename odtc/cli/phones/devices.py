@@ -5,6 +5,7 @@ from typing import Any
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
 from odtc.cli.options import add_json_option
+from odtc.cli.switches import Switch
 from odtc.core.errors import DeviceError, ExitCode
 
 _DEFAULT_TRACKER = "127.0.0.1:9190"
@@ -23,7 +24,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="HOST:PORT",
         help=f"a tracker to ask (default: {_DEFAULT_TRACKER}, if it answers)",
     )
-    parser.add_argument("--local", action="store_true", help="this machine's devices, too")
+    parser.add_argument("--local", action=Switch, help="this machine's devices, too")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
+from odtc.cli.switches import Switch
 from odtc.core.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--resume",
-        action="store_const",
-        const=SAME,
+        action=Switch,
+        on=SAME,
+        off=None,
         help="take the run up from the checkpoint; refused where it would be another run",
     )
     how.add_argument(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odtc.cli.options import CORES_HELP, add_steps_per_call
+from odtc.cli.switches import Switch
 from odtc.core.options.cores import parse_cores
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def add_running_options(parser: argparse.ArgumentParser) -> None:
     )
     memory.add_argument(
         "--follow-memory",
-        action="store_true",
+        action=Switch,
         help="before each step, take the fastest plan that the machine's memory allows",
     )
     add("--threads", type=int, metavar="N", help="worker threads")
@@ -90,7 +91,7 @@ def add_running_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--offload-state",
-        action="store_true",
+        action=Switch,
         help="keep the optimizer's state in files: each update reads and writes them once, and the "
         "system may drop their pages in between",
     )

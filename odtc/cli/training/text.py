@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from odtc.cli.switches import Switch
 from odtc.core.errors import UsageError
 from odtc.runtime_rpc.data.wanted import Text
 
@@ -30,6 +31,6 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     add("--end-token", metavar="TOKEN", help="put this token behind each document, such as '</s>'")
     add(
         "--pack",
-        action="store_true",
+        action=Switch,
         help="fill rows with documents one after the other (default: a document a row, filled up)",
     )

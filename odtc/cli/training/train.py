@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from odtc.cli.console import say
 from odtc.cli.interrupts import StopRequest
 from odtc.cli.options import add_json_option, group_of
+from odtc.cli.switches import Switch
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
 from odtc.cli.training.rate_finding import check_alone, find_rate
@@ -189,7 +190,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="measure the loss on this at the end, the accuracy where labels are class numbers, "
         "and of a language model the perplexity",
     )
-    add("--ema", action="store_true", help="measure and export the moving averages of the weights")
+    add("--ema", action=Switch, help="measure and export the moving averages of the weights")
     add_export_options(parser)
     add_running_options(parser)
     add_json_option(parser)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.cli.options import output_file
+from odtc.cli.switches import Switch
 from odtc.core.disk.files import private_folder
 from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import OutputError, ParityError, UsageError
@@ -87,22 +88,22 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--export-training",
         dest="training",
-        action="store_true",
+        action=Switch,
         help="keep the form in which the model was compiled: batch normalisation and dropout as in "
         "training; such a file is not compared",
     )
     add(
-        "--no-merge",
-        dest="merge",
-        action="store_false",
-        help="leave adapters out of the exported model, for --export-adapters to write them; such "
-        "a file is not compared",
+        "--merge",
+        action=Switch,
+        stands=True,
+        help="merge adapters into the exported model, or leave them out, for --export-adapters to "
+        "write them; such a file is not compared (default: merge)",
     )
     add(
-        "--no-verify",
-        dest="verify",
-        action="store_false",
-        help="neither run nor compare the exported model",
+        "--verify",
+        action=Switch,
+        stands=True,
+        help="run and compare the exported model (default: verify)",
     )
     add("--export-adapters", type=output_file, metavar="FILE", help="write the adapters alone")
     add(

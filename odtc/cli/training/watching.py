@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.cli.options import MANY, at_least, output_file
+from odtc.cli.switches import Switch
 from odtc.cli.training.sources import Trained, read_source
 from odtc.core.errors import UsageError
 
@@ -24,7 +25,7 @@ class Watching:
 
     Attributes:
         validation: samples that are not trained; None for none.
-        metric: names of what is measured on them, beside the loss.
+        metrics: names of what is measured on them, beside the loss.
         validate_every: steps from one validation to the next; None for one each epoch.
         monitor: the column of the history that decides; None for the usual one.
         mode: which of its values are better; None for what is known of it.
@@ -39,7 +40,7 @@ class Watching:
     """
 
     validation: Path | None
-    metric: list[str] | None
+    metrics: list[str] | None
     validate_every: int | None
     monitor: str | None
     mode: str | None
@@ -59,7 +60,7 @@ class Watching:
             UsageError: one is about what is not asked for.
         """
         needs = {
-            "metric": (self.metric, self.validation, "--validation FILE"),
+            "metrics": (self.metrics, self.validation, "--validation FILE"),
             "validate-every": (self.validate_every, self.validation, "--validation FILE"),
             "restore-best": (self.restore_best, self.best, "--best FILE"),
             "min-delta": (self.min_delta, self.patience, "--patience N"),
@@ -85,7 +86,7 @@ class Watching:
         if self.validation is None:
             return None
         source = read_source(self.validation, manifest, text, trained)
-        metrics = with_usual(metrics_of(self.metric or ()), manifest)
+        metrics = with_usual(metrics_of(self.metrics or ()), manifest)
         found = Validation(source, manifest, metrics, self.ema)
         if found.note:
             say(f"note: {found.note}")
@@ -127,7 +128,6 @@ def add_watching_options(parser: argparse.ArgumentParser) -> None:
         "metrics",
     )
     add(
-        "--metric",
         "--metrics",
         **MANY,
         metavar="M",
@@ -155,7 +155,7 @@ def add_watching_options(parser: argparse.ArgumentParser) -> None:
     add("--best", type=output_file, metavar="FILE", help="keep the checkpoint of the best one")
     add(
         "--restore-best",
-        action="store_true",
+        action=Switch,
         help="evaluate and export the weights of the best one at the end",
     )
     add(

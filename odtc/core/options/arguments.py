@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 from odtc.core.errors import UsageError
+from odtc.core.options.caller_warning import warn_renamed
 from odtc.core.options.kinds import Kind, MisfitError
 from odtc.core.options.option_text import meant
 from odtc.core.process.missing_packages import missing_package
@@ -61,14 +62,14 @@ def _public_name(kind: type) -> str:
 
 
 def takes(
-    where: str, hint: str = "", also: Mapping[str, str] = _NO_NAMES, /, **kinds: Kind
+    where: str, hint: str = "", renamed: Mapping[str, str] = _NO_NAMES, /, **kinds: Kind
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A function that says by a UsageError what is wrong with its arguments.
 
     Args:
         where: what its user calls it.
         hint: what is said where a call has too many or too few of them.
-        also: other names of arguments, as the command line has them, each with its own.
+        renamed: old names of arguments, which are taken with a warning, each with its new one.
         kinds: of each of its arguments.
     """
 
@@ -78,7 +79,7 @@ def takes(
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            named = _named(kwargs, also, where) if also else kwargs
+            named = _by_new_names(kwargs, renamed, where) if renamed else kwargs
             bound = bind(signature, where, args, named, names, hint)
             held = bound.arguments
             for name in held.keys() & kinds.keys():
@@ -95,20 +96,22 @@ def takes(
     return decorated
 
 
-def _named(given: Mapping[str, Any], also: Mapping[str, str], where: str) -> dict[str, Any]:
-    """Arguments by their own names.
+def _by_new_names(
+    given: Mapping[str, Any], renamed: Mapping[str, str], where: str
+) -> dict[str, Any]:
+    """Arguments by the names that they have now; a warning tells of each old one.
 
     Raises:
         UsageError: one is given by both of its names.
     """
-    both = [name for name in given if also.get(name) in given]
-    if both:
-        raise UsageError(
-            f"{both[0]} and {also[both[0]]} are the same argument",
-            where=where,
-            hint="give one of them",
-        )
-    return {also.get(name, name): value for name, value in given.items()}
+    for old in [name for name in given if name in renamed]:
+        new = renamed[old]
+        if new in given:
+            raise UsageError(
+                f"{old} and {new} are the same argument", where=where, hint=f"give {new} alone"
+            )
+        warn_renamed(f"{where}({old}=...)", f"{new}=...")
+    return {renamed.get(name, name): value for name, value in given.items()}
 
 
 def plainly_made(kind: type[T]) -> type[T]:

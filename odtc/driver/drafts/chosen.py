@@ -15,13 +15,13 @@ from odtc.frontend.trained.selection import Selection, select
 
 def wanted(options: StepOptions) -> tuple[Sequence[str], Sequence[str]]:
     """The choice of trained and frozen parameters, as text."""
-    params = options.params
-    if params is None:
-        params = "*" if options.lora is None else ()
-    train, frozen = (
-        (given,) if isinstance(given, str) else given for given in (params, options.freeze)
+    train = options.train
+    if train is None:
+        train = "*" if options.lora is None else ()
+    wanted, frozen = (
+        (given,) if isinstance(given, str) else given for given in (train, options.freeze)
     )
-    return train, frozen
+    return wanted, frozen
 
 
 def update_of(options: StepOptions) -> Update:
@@ -39,11 +39,11 @@ def choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter
     train, frozen = wanted(options)
     if not train and not lora:
         raise UsageError(
-            "params is an empty list: nothing would be trained",
-            where="params",
+            "train is an empty list: nothing would be trained",
+            where="train",
             hint="give what to train, such as 'fc*'; leave it out to train all",
         )
-    if lora and options.params is None:
+    if lora and options.train is None:
         train = _new_head(graph, frozen)
     selection = select(graph, train, frozen, options.freeze_batch_norm)
     return adapt(graph, lora, selection) if lora else (selection, ())

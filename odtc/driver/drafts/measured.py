@@ -22,6 +22,7 @@ def measured(target: Target, options: StepOptions) -> Measured:
     """What is known of a target's kernels; nothing, where the user wants none of it."""
     if not options.tuned:
         return Measured(no_records, NOTHING)
+    assert not isinstance(options.device, str)  # see `on_device`
     database = None if options.database is None else Path(options.database)
     of = records_for(target, database, options.device, gpu_here)
     return Measured(of, of.times)

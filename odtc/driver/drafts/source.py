@@ -86,7 +86,7 @@ class Source:
         """The user's options for the inputs."""
         options = self.options
         return InputOptions(
-            options.batch, options.shape or {}, options.batch_axes or {}, options.set_inputs or {}
+            options.batch, options.shape or {}, options.batch_axis or {}, options.set or {}
         )
 
 

@@ -69,11 +69,10 @@ NORMALIZATION = optional(
 )
 PRECISION = TEXT.with_hint("give 'float32' or 'mixed'")
 DEVICE = optional(
-    instance_of(
-        "odtc.autoschedule.tuning.record",
-        "Device",
-        "Device",
-        "give what odtc.tuner.tuning.device_at(url, target) returns",
+    either(
+        TEXT,
+        instance_of("odtc.autoschedule.tuning.record", "Device", "Device", ""),
+        hint="give its URL: rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL",
     )
 )
 LAYOUT = either(TEXT, PATH, hint="give 'native', 'auto' or 'cheapest', or the path of a plan")

@@ -23,8 +23,8 @@ class Form(Enum):
     TEXT = auto()
     WHOLE = auto()
     COUNT, COUNTS = auto(), auto()
-    # Switches, which have no words after them.
-    ON, OFF = auto(), auto()
+    # On or off, without words after it: `--x` or `--no-x`.
+    SWITCH = auto()
     # Several words, of which a second flag adds more.
     TEXTS = auto()
     SIZES, AXES, VALUES = auto(), auto(), auto()
@@ -104,14 +104,3 @@ def checked(options: T, where: str) -> T:
 def arguments_of(options: Any) -> dict[str, Any]:
     """The values by name, as keyword arguments of a function that takes the options."""
     return {each.name: getattr(options, each.name) for each in fields(options)}
-
-
-def flag_names(table: type) -> dict[str, str]:
-    """Options whose flag has another name, by that: `--train` is `params`."""
-    named = ((each.flag, each.name) for each in options_of(table))
-    words = {
-        flag.name.removeprefix("--").replace("-", "_"): name
-        for flag, name in named
-        if flag and flag.form is not Form.OFF
-    }
-    return {word: name for word, name in words.items() if word != name}

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from odtc.frontend.optimizers.update import Update
     from odtc.frontend.trained.lora import LoRA
 
+# What options were called in Python before they had the names of their flags.
+OLD_NAMES = {"params": "train", "batch_axes": "batch_axis", "set_inputs": "set"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions:
@@ -75,7 +78,7 @@ class StepOptions:
         "the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by default; or "
         "an `Update` with what is around it. The learning rate is given at each step.",
     )
-    params: Sequence[str] | str | None = option(
+    train: Sequence[str] | str | None = option(
         None,
         optional(kinds.CHOICES),
         "what to train: globs over ONNX initializers and other choices, as text; see "
@@ -93,7 +96,7 @@ class StepOptions:
     freeze: Sequence[str] | str = option(
         (),
         kinds.CHOICES,
-        "what not to train, whatever `params` selects.",
+        "what not to train, whatever `train` selects.",
         Flag("--freeze", Form.TEXTS, "what not to train, whatever --train says", "WHAT"),
     )
     freeze_batch_norm: bool = option(
@@ -103,7 +106,7 @@ class StepOptions:
         "them, as PyTorch's in `eval()`.",
         Flag(
             "--freeze-batch-norm",
-            Form.ON,
+            Form.SWITCH,
             "batch normalisations whose parameters are frozen keep and use their running "
             "statistics",
         ),
@@ -142,7 +145,7 @@ class StepOptions:
             "NAME=N",
         ),
     )
-    batch_axes: Axes | None = option(
+    batch_axis: Axes | None = option(
         None,
         kinds.AXES,
         "the axis along which the samples of a batch lie in an input or an output, by its name, "
@@ -155,7 +158,7 @@ class StepOptions:
             "NAME=AXIS",
         ),
     )
-    set_inputs: Mapping[str, Any] | None = option(
+    set: Mapping[str, Any] | None = option(
         None,
         kinds.VALUES,
         "values of inputs that are constants of the step, by name: numbers or lists. The exported "
@@ -218,7 +221,7 @@ class StepOptions:
         "of the batch, which changes what they compute.",
         Flag(
             "--allow-split-batchnorm",
-            Form.ON,
+            Form.SWITCH,
             "let batch normalisations take the statistics of a micro-batch: it changes what they "
             "compute",
         ),
@@ -232,7 +235,7 @@ class StepOptions:
         "in 2,048.",
         Flag(
             "--allow-half-activations",
-            Form.ON,
+            Form.SWITCH,
             "let a step with a budget store what its backward pass reads as float16, where that "
             "is faster than the other ways: the loss is exact, gradients are those of rounded "
             "values",
@@ -246,7 +249,7 @@ class StepOptions:
         "are the same. Such a file has no name, and ends with the trainer.",
         Flag(
             "--offload",
-            Form.ON,
+            Form.SWITCH,
             "let tensors of a step with a budget wait in a file on the device, where that is "
             "faster than to compute them again; the target's options storage_write and "
             "storage_read are its bytes a second",
@@ -256,7 +259,11 @@ class StepOptions:
         True,
         FLAG,
         "whether training steps drop elements where the model has Dropout; evaluation never does.",
-        Flag("--no-dropout", Form.OFF, "train without the model's dropout"),
+        Flag(
+            "--dropout",
+            Form.SWITCH,
+            "let training steps drop elements where the model has Dropout (default: dropout)",
+        ),
     )
     seed: int = option(
         0,
@@ -271,9 +278,10 @@ class StepOptions:
         "whether products that were measured on such a device get the loops that were the fastest "
         "there; see `odtc tune`. All others follow a model of the target.",
         Flag(
-            "--no-tuned",
-            Form.OFF,
-            "write all kernels by a model of the target, though some were measured",
+            "--tuned",
+            Form.SWITCH,
+            "let products that were measured have the loops that were the fastest, or write all "
+            "kernels by a model of the target (default: tuned)",
         ),
     )
     database: str | os.PathLike[str] | None = option(
@@ -288,13 +296,13 @@ class StepOptions:
             "FILE",
         ),
     )
-    # Commands that take a device find it themselves, by its URL and the target.
-    device: Device | None = option(
+    # Not every command that takes a step's options has a device; `odtc compile` adds it itself.
+    device: Device | str | None = option(
         None,
         kinds.DEVICE,
-        "that the step will run on, as `odtc.tuner.tuning.device_at` gives it: what was measured "
-        "there goes before what was measured on others of its family. By default it is this "
-        "machine, for a target that is this machine.",
+        "that the step will run on, by its URL, as of `Artifact.trainer`: what `odtc tune` "
+        "measured there goes before what was measured on others of its family. By default it is "
+        "this machine, for a target that is this machine.",
     )
     layout: str = option(
         DEFAULT,

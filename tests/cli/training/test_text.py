@@ -129,7 +129,7 @@ def test_a_validation_has_the_perplexity_of_what_counts(
     assert found["val_perplexity"] == found["perplexity"] == found["history"][-1]["val_perplexity"]
     assert found["val_perplexity"] == pytest.approx(expected(here, documents)[0], rel=1e-5)
     assert found["val_loss"] == found["eval_loss"] == pytest.approx(np.log(found["perplexity"]))
-    packed = trained(capsys, *text, *held, "--pack", "--metric", "accuracy")
+    packed = trained(capsys, *text, *held, "--pack", "--metrics", "accuracy")
     # One stream in rows of six, each token of which learns the next one; three are of a prompt.
     stream = [each for ids, _ in documents for each in ids]
     prompt = [n for ids, first in documents for n in np.arange(len(ids)) < first]

@@ -15,7 +15,7 @@ RUN = ("--lr", "0.05", "--threads", "1")
 
 
 def test_a_validation_each_epoch_is_in_the_history(digits: Digits, here: Path, run_json):
-    watch = ("--validation", digits.test, "--metric", "accuracy", "top-k{k=3}")
+    watch = ("--validation", digits.test, "--metrics", "accuracy", "top-k{k=3}")
     summary = run_json(*trained(digits, *RUN, *watch, "--epochs", "4", "--log", "run.jsonl"))
     rows = summary["history"]
     assert [row["step"] for row in rows] == [n * SAMPLES // BATCH for n in range(1, 5)]
@@ -45,7 +45,7 @@ def test_several_validations_an_epoch_are_told(digits: Digits, here: Path, capsy
 
 
 def test_patience_ends_a_run_and_the_best_is_exported(digits: Digits, here: Path, run_json, capsys):
-    watch = ("--validation", digits.test, "--metric", "accuracy", "--patience", "2")
+    watch = ("--validation", digits.test, "--metrics", "accuracy", "--patience", "2")
     keep = ("--best", "best.ckpt", "--restore-best", "--monitor", "val_accuracy")
     options = ("--lr", "0.2", "--threads", "1", "--epochs", "60", "--checkpoint", "c")
     argv = trained(digits, *options, *watch, *keep, "--eval-data", digits.test)
@@ -144,7 +144,7 @@ def test_data_at_the_end_has_a_loss_of_every_kind(digits: Digits, here: Path, ru
 @pytest.mark.parametrize(
     ("options", "needs"),
     [
-        (("--metric", "accuracy"), "--metric needs --validation FILE"),
+        (("--metrics", "accuracy"), "--metrics needs --validation FILE"),
         (("--restore-best",), "--restore-best needs --best FILE"),
         (("--monitor", "loss"), "--monitor needs --patience N or --best FILE"),
         (("--keep", "2"), "--keep needs a checkpoint"),

@@ -87,7 +87,7 @@ BY_STEPS = "u = Transpose <perm = [1, 0, 2]> (x) " + CELL.replace("(x,", "(u,")
         # As many steps as samples.
         (CELL, {"x": [3, "b", 4], "h0": [1, "b", 3]}, {"batch": 3}, {"x": 1, "h0": 1}, 1),
         (CELL, {"h0": [1, "s7", 3], "x": ["T", "s7", 4]},
-         {"batch": 2, "shape": {"T": 2}, "batch_axes": {"x": 1}}, {"h0": 1, "x": 1}, 1),
+         {"batch": 2, "shape": {"T": 2}, "batch_axis": {"x": 1}}, {"h0": 1, "x": 1}, 1),
         (BY_STEPS, {"h0": [1, "s7", 3], "x": ["s7", 5, 4]}, {"batch": 2}, {"h0": 1, "x": 0}, 1),
         # Nothing has a name; the user gives all sizes.
         (BY_STEPS, {"x": [None, None, 4], "h0": [1, None, 3]},
@@ -110,13 +110,13 @@ BY_STEPS = "u = Transpose <perm = [1, 0, 2]> (x) " + CELL.replace("(x,", "(u,")
         ("m = ReduceMean <axes = [0]> (x) d = Sub (x, m) y = MatMul (d, w)", {"x": ["N", 4]},
          {"batch": 3}, {"x": 0}, None),
         ("m = ReduceMean <axes = [0]> (x) d = Sub (x, m) y = MatMul (d, w)", {"x": ["N", 4]},
-         {"batch": 3, "batch_axes": {"y": 0}}, {"x": 0}, 0),
+         {"batch": 3, "batch_axis": {"y": 0}}, {"x": 0}, 0),
         # Nor does the second axis show it: that goes into a mean, and no output grows with it.
         ("m = ReduceMean <axes = [0]> (x) d = Sub (x, m) "
          "r = ReduceMean <axes = [1], keepdims = 0> (d) y = MatMul (r, w)", {"x": [2, 5, 4]}, {},
          {"x": 0}, None),
-        ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axes": {"x": 1}}, {"x": 1}, 1),
-        ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axes": {"x": None}}, {}, None),
+        ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axis": {"x": 1}}, {"x": 1}, 1),
+        ("y = MatMul (x, w)", {"x": [5, 3, 4]}, {"batch_axis": {"x": None}}, {}, None),
         # It could have no batch, too, and the user gives one.
         ("m = ReduceMean <axes = [0]> (x) d = Sub (x, m) y = MatMul (d, w)", {"x": [None, 4]},
          {"batch": 3, "shape": {"x": (3, 4)}}, {"x": 0}, None),
@@ -174,9 +174,9 @@ def test_labels_lie_where_their_output_does(draft) -> None:
         ([None, 3], {}, None),
         (["M", 3], {}, None),
         (["N", "N"], {}, None),
-        (["N", 3], {"batch_axes": {"y": None}}, None),
+        (["N", 3], {"batch_axis": {"y": None}}, None),
         # The batch is another one than the file means, whose name says nothing of it.
-        (["T", 3], {"batch_axes": {"x": 0}}, None),
+        (["T", 3], {"batch_axis": {"x": 0}}, None),
     ],
 )
 def test_the_file_says_by_a_name_where_the_samples_lie_in_labels(shape, options, place, draft):
@@ -191,7 +191,7 @@ def test_the_file_says_by_a_name_where_the_samples_lie_in_labels(shape, options,
 
 def test_parts_of_a_batch_hold_the_samples_of_the_whole(draft, tmp_path) -> None:
     """Of a file of a fixed batch, whose samples lie along the second axis."""
-    found = draft(model_of(CELL, {"x": [2, 4, 4], "h0": [1, 4, 3]}), batch_axes={"h0": 1, "x": 1})
+    found = draft(model_of(CELL, {"x": [2, 4, 4], "h0": [1, 4, 3]}), batch_axis={"h0": 1, "x": 1})
     part = draft_of(found.source, found.batch, 2)
     assert [spec.shape for spec in part.graph.inputs] == [(2, 2, 4), (1, 2, 3)]
 
@@ -205,19 +205,17 @@ y = If (z) <then_branch = t () => (p) { p = MatMul (x, w) },
 
 def test_inputs_that_are_set_are_constants(draft) -> None:
     model = model_of(SELECT, {"x": ["N", 4], "sr": []}, {"sr": TensorProto.INT64})
-    found = draft(model, batch=2, set_inputs={"sr": 16000})
+    found = draft(model, batch=2, set={"sr": 16000})
     assert [node.op_type for node in found.graph.nodes] == ["MatMul"]
     assert found.graph.bound == {"sr": 16000}
     assert any("set to 16000" in note for note in found.graph.notes)
-    other = draft(model, batch=2, set_inputs={"sr": [8000]})
+    other = draft(model, batch=2, set={"sr": [8000]})
     assert [node.op_type for node in other.graph.nodes] == ["MatMul", "Neg"]
     for wrong in (0.5, "fast", [1, 2], float("nan"), 2**70):
         with pytest.raises(UsageError, match="input sr"):
-            draft(model, batch=2, set_inputs={"sr": wrong})
+            draft(model, batch=2, set={"sr": wrong})
     # A state of zeros, one for each sample.
-    found = draft(
-        model_of(BY_STEPS, {"x": ["N", 5, 4], "h0": [1, "N", 3]}), batch=2, set_inputs={"h0": 0}
-    )
+    found = draft(model_of(BY_STEPS, {"x": ["N", 5, 4], "h0": [1, "N", 3]}), batch=2, set={"h0": 0})
     assert found.objective.places == (Place(1),)
     assert found.graph.bound == {"h0": [[[0.0] * 3] * 2]}
 
@@ -244,7 +242,7 @@ def test_sizes_by_input(dims, options, shape, draft) -> None:
     model = model_of("y = Relu (x)", {"x": dims})
     if isinstance(shape, str):
         with pytest.raises(UsageError) as caught:
-            draft(model, params=(), **options)
+            draft(model, train=(), **options)
         assert shape in str(caught.value)
         return
 
@@ -260,7 +258,7 @@ def test_a_model_that_takes_its_own_batch_only_keeps_it(tmp_path) -> None:
                 (float[3] s, float[3] e) => (float[3] new, float[3] out) {
                     p = Mul (e, w) q = Add (p, s) new = Tanh (q) out = Identity (new) }> }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
-    options = StepOptions(batch=4, loss="mse", params=["w"])
+    options = StepOptions(batch=4, loss="mse", train=["w"])
     made = draft_of(read_source(tmp_path / "m.onnx", TARGET, options, silent))
     assert made.graph.inputs[0].shape == (4, 3)
 
@@ -274,14 +272,14 @@ SHIFTED = CONVOLVED + "d = Add (c, first) " + FLAT.replace("(c,", "(d,")
 def test_a_fixed_batch_of_pytorchs_exporter_is_followed(draft, batch: int | None):
     """It writes the batch into reshapes, with allowzero: a zero would be a size there."""
     model = model_of(CONVOLVED + FLAT, {"x": [4, 3, 4, 4]})
-    found = draft(model, batch=batch, params=["window", "head"])
+    found = draft(model, batch=batch, train=["window", "head"])
     assert found.batch == (batch or 4)
     assert found.graph.places["x"] == found.objective.places[0] == Place(0)
 
 
 def test_channels_are_not_taken_for_samples_where_the_batch_cannot_be_followed(draft):
     model = model_of(SHIFTED, {"x": [4, 3, 4, 4]})
-    found = draft(model, params=["window", "head"])
+    found = draft(model, train=["window", "head"])
     assert found.graph.places["x"] == Place(0)
     assert found.objective.places == (None,)
     (note,) = [each for each in found.graph.notes if "nothing shows where" in each]
@@ -289,7 +287,7 @@ def test_channels_are_not_taken_for_samples_where_the_batch_cannot_be_followed(d
     assert "Incompatible dimensions" in note
     assert "Error" not in note
     with pytest.raises(OdtcError, match="shapes do not fit together"):
-        draft(model, batch=8, params=["window", "head"])
+        draft(model, batch=8, train=["window", "head"])
 
 
 def test_a_convolution_of_other_channels_is_refused(draft):

@@ -102,7 +102,7 @@ def test_values_and_losses(name: str, tmp_path: Path) -> None:
     matrix = matrix_of(form, tensors).astype(np.float32)
     rng = np.random.default_rng(1)
     x, y = (rng.standard_normal((ROWS, size)).astype(np.float32) for size in matrix.shape[::-1])
-    trainer = odtc.compile(path, loss="mse", params=["p"]).trainer(threads=1)
+    trainer = odtc.compile(path, loss="mse", train=["p"]).trainer(threads=1)
     found = trainer.evaluate(x)
     np.testing.assert_allclose(found, x @ matrix.T, rtol=1e-4, atol=1e-4)
     if form[0] == 4 and form[-1] is np.float32:
@@ -119,11 +119,11 @@ def test_values_and_losses(name: str, tmp_path: Path) -> None:
 def test_adapters_are_named_as_of_the_weight_before(tmp_path: Path) -> None:
     form = FORMS["zero points"]
     path = written(tmp_path / "m.onnx", form, tensors_of(form))
-    artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), params=[])
+    artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), train=[])
     (adapter,) = artifact.manifest.adapters
     assert (adapter.weight, adapter.down) == ("k.weight_Q4", "k.lora_A.weight")
     with pytest.raises(UsageError, match="--lora trains adapters beside"):
-        odtc.compile(path, loss="mse", params=["k*"])
+        odtc.compile(path, loss="mse", train=["k*"])
 
 
 def test_tensors_that_do_not_fit_are_told_of(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_matrices_in_an_order_of_their_own_are_refused(
     name: str, value: int, tmp_path: Path
 ) -> None:
     with pytest.raises(UnsupportedError, match="operator MatMulNBits") as caught:
-        odtc.compile(spoilt(tmp_path / "m.onnx", name, value), loss="mse", params=["p"])
+        odtc.compile(spoilt(tmp_path / "m.onnx", name, value), loss="mse", train=["p"])
     assert "4 or 8 bits" in str(caught.value)
 
 

@@ -46,7 +46,7 @@ def test_where_nothing_shows_it_that_is_said(tmp_path) -> None:
     assert "axis 0 of x holds the samples: no output grows with it" in note
     with pytest.raises(ModelError, match="of fixed sizes, cannot become 8"):
         odtc.compile(path, batch=8)
-    assert odtc.compile(path, batch_axes={"x": 1}).manifest.batch == 4
+    assert odtc.compile(path, batch_axis={"x": 1}).manifest.batch == 4
 
 
 def test_numbers_of_samples(tmp_path) -> None:

@@ -18,7 +18,7 @@ def test_the_weights_of_a_state_are_read_by_more_than_one_step(tmp_path) -> None
     value = numpy_helper.from_array(np.zeros((1, 1, 1), np.float32), "p")
     model.graph.initializer.append(value)
     onnx.save(model, tmp_path / "m.onnx")
-    trainer = odtc.compile(tmp_path / "m.onnx", loss="mse", params="p").trainer()
+    trainer = odtc.compile(tmp_path / "m.onnx", loss="mse", train="p").trainer()
     rng = np.random.default_rng(0)
     shapes = {"x": (1, 3, 2), "w": (1, 15, 2), "r": (1, 15, 5)}
     fed = {k: rng.standard_normal(v).astype(np.float32) for k, v in shapes.items()}

@@ -137,7 +137,7 @@ def test_an_output_whose_samples_are_not_known_is_evaluated_whole(
     proto.graph.initializer.append(onnx.numpy_helper.from_array(W, "w"))
     onnx.save(proto, tmp_path / "m.onnx")
     with pytest.raises(UsageError, match="holds no entry for each of 4"):
-        odtc.compile(tmp_path / "m.onnx", batch=BATCH, loss="mse", batch_axes={"y": 0})
+        odtc.compile(tmp_path / "m.onnx", batch=BATCH, loss="mse", batch_axis={"y": 0})
     artifact = odtc.compile(tmp_path / "m.onnx", batch=BATCH, loss="mse")
     assert any("--batch-axis y=AXIS" in note for note in artifact.manifest.notes)
     trainer, x = artifact.trainer(threads=1), fed(BATCH)

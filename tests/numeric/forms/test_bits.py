@@ -34,7 +34,7 @@ def model_of(source: str, to: int = TensorProto.INT32) -> onnx.ModelProto:
 def test_values(tmp_path) -> None:
     onnx.save(model_of("x"), tmp_path / "m.onnx")
     x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
-    found = odtc.compile(tmp_path / "m.onnx", loss="mse", params=["p"]).trainer().evaluate(x)
+    found = odtc.compile(tmp_path / "m.onnx", loss="mse", train=["p"]).trainer().evaluate(x)
     np.testing.assert_array_equal(found, (x.view(np.int32) & KEPT).view(np.float32))
 
 
@@ -48,4 +48,4 @@ def test_values(tmp_path) -> None:
 def test_refusals(model: onnx.ModelProto, reason: str, tmp_path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     with pytest.raises(OdtcError, match=reason):
-        odtc.compile(tmp_path / "m.onnx", loss="mse", params=["p"])
+        odtc.compile(tmp_path / "m.onnx", loss="mse", train=["p"])

@@ -179,7 +179,7 @@ def test_known_control_flow(name: str, saved) -> None:
     """The loss and its slopes are those of ONNX Runtime."""
     body, x, y = BODIES[name], weight(3, 6, seed=4), np.array([1, 5, 2])
     model = model_of(body)
-    trainer = odtc.compile(saved(model), params=weights_of(model)).trainer()
+    trainer = odtc.compile(saved(model), train=weights_of(model)).trainer()
     before = trainer.parameters()
     loss = trainer.step(x, y, lr=1.0)
     gradients = {key: before[key] - value for key, value in trainer.parameters().items()}
@@ -210,7 +210,7 @@ def test_what_the_data_decide_is_refused(name: str, saved) -> None:
     body, reason = REFUSED[name]
     model = model_of(body)
     with pytest.raises(UnsupportedError) as failure:
-        odtc.compile(saved(model), params=weights_of(model))
+        odtc.compile(saved(model), train=weights_of(model))
     assert reason in str(failure.value)
 
 

@@ -99,7 +99,7 @@ def test_functions_that_the_file_says_beside_a_node(optimize: bool, tmp_path: Pa
     torch.onnx.export(
         module, (x,), path, dynamo=True, external_data=False, optimize=optimize, verbose=False
     )
-    trainer = odtc.compile(path, loss="mse{reduction=sum}", params=[*Bends.FUNCTIONS]).trainer()
+    trainer = odtc.compile(path, loss="mse{reduction=sum}", train=[*Bends.FUNCTIONS]).trainer()
     ((module(x) - 1) ** 2).sum().backward()
     before = trainer.parameters()
     trainer.step(ENDS[None], np.ones_like(ENDS[None]), lr=1.0)
@@ -253,7 +253,7 @@ def test_a_sum_of_exponentials_of_nothing_passes_nothing(saved) -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     model = side_by_side({"sum": node}, x.shape, constants=constants)
     # The mask is infinite as it is, and no weight may be: it is frozen.
-    compiled = odtc.compile(saved(model), params=["sum_p"], batch_axes={"x": 0})
+    compiled = odtc.compile(saved(model), train=["sum_p"], batch_axis={"x": 0})
     trainer = compiled.trainer()
     before = trainer.parameters()["sum_p"]
     trainer.step(x, np.zeros(2, int), 1.0)

@@ -54,7 +54,7 @@ def by_torch(start: dict[str, np.ndarray], steps: int) -> dict[str, np.ndarray]:
 def test_trains_in_float32_and_comes_out_in_its_own_type(dtype: str, tmp_path: Path) -> None:
     model = model_of(dtype)
     onnx.save(model, tmp_path / "m.onnx")
-    options = {"batch": 4, "loss": "mse", "params": ["w", "alpha", "c"]}
+    options = {"batch": 4, "loss": "mse", "train": ["w", "alpha", "c"]}
     trainer = odtc.compile(tmp_path / "m.onnx", **options).trainer(threads=1)
     for _ in range(3):
         trainer.step(X, Y, lr=LR)
@@ -94,7 +94,7 @@ def test_a_scalar_is_updated_as_a_tensor_of_one_element(name: str, tmp_path: Pat
         scalar.dims[:] = shape
         onnx.save(model, tmp_path / "m.onnx")
         artifact = odtc.compile(
-            tmp_path / "m.onnx", batch=4, loss="mse", optimizer=UPDATES[name], params=["alpha"]
+            tmp_path / "m.onnx", batch=4, loss="mse", optimizer=UPDATES[name], train=["alpha"]
         )
         artifact.save(tmp_path / "m.odtc")
         trainer = odtc.load(tmp_path / "m.odtc").trainer(threads=1)

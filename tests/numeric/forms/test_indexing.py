@@ -41,7 +41,7 @@ WHOLE = {"ids": None}
 def check_embedding(saved, ids: np.ndarray, table: tuple[int, ...], axis: int) -> None:
     """One step against PyTorch's own indexing."""
     model = saved(embedding_model(ids.shape, table, axis))
-    trainer = odtc.compile(model, batch_axes=WHOLE).trainer()
+    trainer = odtc.compile(model, batch_axis=WHOLE).trainer()
     before = trainer.parameters()["table"]
     loss = trainer.step(ids, np.array([1]), lr=1.0)
     reference = torch.tensor(before, requires_grad=True)
@@ -77,7 +77,7 @@ def test_a_large_embedding_is_summed_by_several_threads(saved) -> None:
 def test_the_sum_is_the_same_from_run_to_run(saved) -> None:
     ids = RNG.integers(0, 5, (8, 40))
     model = saved(embedding_model(ids.shape, (5, 4 * CHUNK)))
-    artifact = odtc.compile(model, batch_axes=WHOLE)
+    artifact = odtc.compile(model, batch_axis=WHOLE)
     tables = []
     for _ in range(3):
         trainer = artifact.trainer()

@@ -81,7 +81,7 @@ def test_values_are_those_of_the_reference(tmp_path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     x = (3 * RNG.standard_normal(SHAPE)).astype(np.float32)
     (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
-    artifact = odtc.compile(tmp_path / "m.onnx", loss="mse", params=["scale"])
+    artifact = odtc.compile(tmp_path / "m.onnx", loss="mse", train=["scale"])
     np.testing.assert_allclose(artifact.trainer().evaluate(x), expected, rtol=1e-6, atol=1e-6)
 
 
@@ -118,4 +118,4 @@ def test_a_scale_that_is_computed_of_what_is_trained_is_refused(name: str, tmp_p
     with pytest.raises(
         UnsupportedError, match=rf"\({name}\): forward-only: no gradient passes through integers"
     ):
-        odtc.compile(tmp_path / "m.onnx", loss="mse", params=["p"])
+        odtc.compile(tmp_path / "m.onnx", loss="mse", train=["p"])

@@ -76,7 +76,7 @@ def test_values_are_those_of_the_reference() -> None:
 def test_a_step_trains_what_is_joined_with_nothing(tmp_path) -> None:
     model = onnx.shape_inference.infer_shapes(model_of(["joined"]))
     onnx.save(model, tmp_path / "m.onnx")
-    trainer = odtc.compile(tmp_path / "m.onnx", loss="mse", params=["p"]).trainer()
+    trainer = odtc.compile(tmp_path / "m.onnx", loss="mse", train=["p"]).trainer()
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     trainer.step(x, np.zeros((3, 4), np.float32), lr=0.01)
     gradient = (CONSTANTS["p"] - trainer.parameters()["p"]) / 0.01
@@ -89,7 +89,7 @@ def test_an_output_without_elements_has_no_loss(tmp_path) -> None:
     with pytest.raises(
         UnsupportedError, match=r"the output has no elements: its shape is \[0, 4\]"
     ):
-        odtc.compile(tmp_path / "m.onnx", loss={"curve": "mse", "joined": "mse"}, params=["p"])
+        odtc.compile(tmp_path / "m.onnx", loss={"curve": "mse", "joined": "mse"}, train=["p"])
 
 
 OPTIONALS = """<ir_version: 9, opset_import: ["" : 18]>

@@ -139,8 +139,8 @@ def by_odtc(
         save(model),
         target=target,
         loss="in-model",
-        params=names,
-        batch_axes={value.name: None for value in model.graph.input},
+        train=names,
+        batch_axis={value.name: None for value in model.graph.input},
     )
     trainer = compiled.trainer()
     feeds = feeds_of(model)

@@ -40,7 +40,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "mixed": {"precision": "mixed"},
     "cheapest layouts": {"layout": "cheapest"},
-    "frozen": {"freeze_batch_norm": True, "params": "head.*"},
+    "frozen": {"freeze_batch_norm": True, "train": "head.*"},
     "opencl": {"target": "host-opencl"},
     "vulkan": {"target": "host-vulkan"},
     "opencl mixed": {"target": "host-opencl", "precision": "mixed"},

@@ -77,7 +77,7 @@ def test_rows_of_an_embedding(tmp_path):
     { t = Gather (e, ids) m = ReduceMean <axes = [1], keepdims = 0> (t) y = MatMul (m, v) }
     """
     path = saved(text, tmp_path, e=(50, 8), v=(8, 3))
-    trainer = odtc.compile(path, params=["e"], loss="mse").trainer()
+    trainer = odtc.compile(path, train=["e"], loss="mse").trainer()
     with pytest.raises(NumericError, match=r"elements of 'e' are -?inf at step 1"):
         trainer.step(ints(*range(8)).reshape(4, 2), np.full((4, 3), 1e3, np.float32), 3e38)
 

@@ -143,7 +143,7 @@ def follows_plain(path: Path) -> None:
     x, y = np.random.default_rng(2).standard_normal((2, 8, WIDTH)).astype(np.float32)
     steps = []
     for each in (path, plain):
-        trainer = odtc.compile(each, loss="mse", params=["p"]).trainer(threads=1)
+        trainer = odtc.compile(each, loss="mse", train=["p"]).trainer(threads=1)
         steps.append(([trainer.step(x, y, lr=1.0) for _ in range(2)], trainer.parameters()["p"]))
     (losses, found), (expected_losses, expected) = steps
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-6)

@@ -33,15 +33,15 @@ PARTS: dict[type[nn.Module], tuple[Any, ...]] = {
 }
 # Layers of a decoder, and what is trained of it.
 OF_A_DECODER: dict[str, tuple[int, dict[str, Any]]] = {
-    "lora": (1, {"lora": odtc.LoRA(rank=4, targets="*q_proj*|*v_proj*"), "params": []}),
-    "a layer": (2, {"params": ["layers.1.*"]}),
+    "lora": (1, {"lora": odtc.LoRA(rank=4, targets="*q_proj*|*v_proj*"), "train": []}),
+    "a layer": (2, {"train": ["layers.1.*"]}),
 }
 
 
 @pytest.mark.parametrize("form", TRAINABLE)
 def test_layers_that_read_frozen_weights_in_a_form(form: str, tmp_path: Path) -> None:
     path = layers_of(TRAINABLE[form], tmp_path / "m.onnx")
-    whole, part = (plan_of(path, loss="mse", params=[each]) for each in ("*", "p"))
+    whole, part = (plan_of(path, loss="mse", train=[each]) for each in ("*", "p"))
     assert cost_of(part).is_within(cost_of(whole)), f"{cost_of(part)} against {cost_of(whole)}"
     assert matrices_in(part) in (0, 2 * LAYERS)
 
@@ -51,7 +51,7 @@ def test_models_of_which_a_part_is_trained(kind: type[nn.Module], tmp_path: Path
     exported(kind, tmp_path / "m.onnx")
     whole = cost_of(plan_of(tmp_path / "m.onnx"))
     for choice in PARTS[kind]:
-        part = cost_of(plan_of(tmp_path / "m.onnx", params=[choice]))
+        part = cost_of(plan_of(tmp_path / "m.onnx", train=[choice]))
         assert part.is_within(whole), f"{choice}: {part} against {whole}"
 
 
@@ -75,7 +75,7 @@ def test_families_of_which_the_last_layer_is_trained(name: str, tmp_path: Path) 
     options = {"batch": BATCH, "loss": family.text, "optimizer": "adamw"}
     whole = cost_of(plan_of(path, **options))
     for still in (False, True):
-        options |= {"params": ["last{k=1}"], "freeze_batch_norm": still}
+        options |= {"train": ["last{k=1}"], "freeze_batch_norm": still}
         part = cost_of(plan_of(path, **options))
         assert part.is_within(whole), f"{part} against {whole}"
 
@@ -94,7 +94,7 @@ def test_a_frozen_forward_pass_has_the_kernels_of_a_trained_one(tmp_path: Path) 
     ends = "(float[4, 4, 8, 8] x0) => (float[4, 4, 1, 1] y)"
     onnx.save(model_of(ends, nodes, weights, opset=17), tmp_path / "m.onnx")
     whole, part = (
-        plan_of(tmp_path / "m.onnx", loss="mse", params=[each]).calls for each in ("*", "head")
+        plan_of(tmp_path / "m.onnx", loss="mse", train=[each]).calls for each in ("*", "head")
     )
     length = whole.index("subtract")
     assert part[:length] == whole[:length]

@@ -69,7 +69,7 @@ def test_no_dequantised_weight_is_in_memory(form: str, tmp_path: Path) -> None:
     path = layers_of(QUANTISED[form], tmp_path / "m.onnx")
     onnx.save(as_read(onnx.load(path)), tmp_path / "plain.onnx")
     plan, plain = (
-        plan_of(each, loss="mse", params=["p"]) for each in (path, tmp_path / "plain.onnx")
+        plan_of(each, loss="mse", train=["p"]) for each in (path, tmp_path / "plain.onnx")
     )
     assert [t for t in plan.tensors if t.nbytes >= MATRIX and t.kind is not Kind.WORKSPACE] == []
     assert len(plan.calls) == len(plain.calls)
@@ -80,7 +80,7 @@ def test_on_a_gpu_no_dequantised_weight_waits_for_the_backward_pass(
     form: str, tmp_path: Path
 ) -> None:
     path = layers_of(QUANTISED[form], tmp_path / "m.onnx")
-    plan = plan_of(path, "host-opencl", loss="mse", params=["p"])
+    plan = plan_of(path, "host-opencl", loss="mse", train=["p"])
     assert matrices_in(plan) == 2 * LAYERS
 
 
@@ -110,7 +110,7 @@ def test_of_a_quantised_table_the_rows_that_are_read_are_dequantised(
     model = model_of(ends, f"{nodes} y = Mul (e, p)", tensors)
     onnx.save(model, tmp_path / "m.onnx")
     ids = np.random.default_rng(2).integers(-512, 512, (2, 3))
-    artifact = odtc.compile(tmp_path / "m.onnx", loss="mse", params=["p"])
+    artifact = odtc.compile(tmp_path / "m.onnx", loss="mse", train=["p"])
     assert artifact.memory.arena_bytes < TABLE.size // 4
     (expected,) = ReferenceEvaluator(model).run(None, {"ids": ids})
     np.testing.assert_allclose(artifact.trainer().evaluate(ids), np.asarray(expected), rtol=1e-6)
@@ -128,7 +128,7 @@ def test_adapters_beside_quantised_weights(form: str, tmp_path: Path) -> None:
     x, y = np.random.default_rng(2).standard_normal((2, 8, WIDTH)).astype(np.float32)
     found = []
     for each in (path, plain):
-        artifact = odtc.compile(each, loss="mse", lora=odtc.LoRA(rank=2), params=[])
+        artifact = odtc.compile(each, loss="mse", lora=odtc.LoRA(rank=2), train=[])
         trainer = artifact.trainer(threads=1)
         losses = [trainer.step(x, y, lr=0.3) for _ in range(4)]
         found.append((losses, [trainer.parameters()[a.up] for a in artifact.manifest.adapters]))
@@ -140,7 +140,7 @@ def test_adapters_beside_quantised_weights(form: str, tmp_path: Path) -> None:
 
 def test_no_adapter_is_merged_into_integers(tmp_path: Path) -> None:
     path = layers_of(QUANTISED["one scale"], tmp_path / "m.onnx")
-    artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), params=["p"])
+    artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), train=["p"])
     assert artifact.manifest.adapters[0].down == "k0.lora_A.weight"
     trainer = artifact.trainer(threads=1)
     with pytest.raises(UnsupportedError, match="kept as integers"):

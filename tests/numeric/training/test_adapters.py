@@ -56,7 +56,7 @@ def test_adapters_learn_as_in_pytorch(make: type[nn.Module], tmp_path: Path) -> 
     module = exported(make, path)
     before = {name: value.detach().clone() for name, value in module.named_parameters()}
     lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets=TARGETS[make])
-    artifact = odtc.compile(path, lora=lora, params=BESIDE[make], optimizer=OPTIMIZER)
+    artifact = odtc.compile(path, lora=lora, train=BESIDE[make], optimizer=OPTIMIZER)
     trainer = artifact.trainer()
     with pytest.warns(UserWarning, match="does not hold what was trained beside them: "):
         trainer.export_adapters(tmp_path / "first")

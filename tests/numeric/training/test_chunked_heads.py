@@ -55,10 +55,10 @@ CASES: Mapping[str, Case] = {
         2e-6,
     ),
     "mixed precision": (lambda: head_model(TIED), {"precision": "mixed"}, 2e-3),
-    "a quantised head": (quantised, {"params": ["inner"]}, 2e-6),
+    "a quantised head": (quantised, {"train": ["inner"]}, 2e-6),
     "adapters below a quantised head": (
         quantised,
-        {"params": [], "lora": odtc.LoRA(rank=2, targets="inner")},
+        {"train": [], "lora": odtc.LoRA(rank=2, targets="inner")},
         2e-6,
     ),
 }
@@ -133,7 +133,7 @@ def test_gradients_through_a_quantised_head_are_slopes_of_the_loss(tmp_path: Pat
     model = quantised()
     onnx.save(model, tmp_path / "m.onnx")
     lora = odtc.LoRA(rank=2, targets="inner")
-    artifact = odtc.compile(tmp_path / "m.onnx", loss=LOSS, lora=lora, params=[])
+    artifact = odtc.compile(tmp_path / "m.onnx", loss=LOSS, lora=lora, train=[])
     trainer, (adapter,) = artifact.trainer(threads=2), artifact.manifest.adapters
     trainer.step(*tokens(), lr=0.3)  # Behind it no adapter is zero.
     names = {"down": adapter.down, "up": adapter.up}

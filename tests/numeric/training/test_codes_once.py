@@ -28,7 +28,7 @@ LORA = odtc.LoRA(rank=2, targets="up|down")
 def compiled(name: str, folder: Path) -> odtc.Artifact:
     """An artifact of a small language model over such a base."""
     model_with(KINDS[name], 1, folder / "m.onnx")
-    return odtc.compile(folder / "m.onnx", loss="mse", lora=LORA, params=[])
+    return odtc.compile(folder / "m.onnx", loss="mse", lora=LORA, train=[])
 
 
 def tensors_of(path: Path) -> dict[str, np.ndarray]:
@@ -59,7 +59,7 @@ def test_codes_are_in_one_member(name: str, tmp_path: Path) -> None:
 def test_so_are_those_of_onnxruntime(name: str, tmp_path: Path) -> None:
     tensors = nbits.tensors_of(nbits.FORMS[name])
     path = nbits.written(tmp_path / "m.onnx", nbits.FORMS[name], tensors)
-    artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), params=[])
+    artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), train=[])
     artifact.save(tmp_path / "m.odtc")
     part = tensors["k.weight_Q4"].tobytes()[:16]
     with zipfile.ZipFile(tmp_path / "m.odtc") as file:

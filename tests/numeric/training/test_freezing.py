@@ -119,7 +119,7 @@ def test_frozen_matrices_are_read_where_they_lie(tmp_path: Path) -> None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
     onnx.save(model, tmp_path / "m.onnx")
     arenas = {
-        choice: odtc.compile(tmp_path / "m.onnx", loss="mse", params=choice).memory.arena_bytes
+        choice: odtc.compile(tmp_path / "m.onnx", loss="mse", train=choice).memory.arena_bytes
         for choice in ("*", "a")
     }
     assert arenas["a"] <= arenas["*"]
@@ -129,7 +129,7 @@ def test_storage_shrinks_with_what_is_trained(convnet: Path) -> None:
     """Of a frozen backbone nothing is saved: a step needs hardly more than an evaluation."""
     artifacts = {
         choice: odtc.compile(
-            convnet, batch=16, params=choice, freeze_batch_norm=True, optimizer=OPTIMIZER
+            convnet, batch=16, train=choice, freeze_batch_norm=True, optimizer=OPTIMIZER
         )
         for choice in ("*", "sparse{channels=0.25}", "head.*")
     }
@@ -185,7 +185,7 @@ def test_an_operator_without_gradient_may_lie_behind_what_is_trained(tmp_path: P
     onnx.save(model, tmp_path / "model.onnx")
     with pytest.raises(UnsupportedError, match="Hardmax"):
         odtc.compile(tmp_path / "model.onnx")
-    trainer = odtc.compile(tmp_path / "model.onnx", params="w").trainer()
+    trainer = odtc.compile(tmp_path / "model.onnx", train="w").trainer()
     before = trainer.parameters()
     trainer.step(np.ones((2, 6), np.float32), np.zeros(2, int), lr=0.1)
     after = trainer.parameters()

@@ -19,7 +19,7 @@ NODES = (
     "a = Tanh (u) d = MatMul (a, v) r = Add (h, d) t = Transpose <perm = [1, 0]> (table) "
     "y = MatMul (r, t)"
 )
-LORA = {"loss": "mse", "lora": odtc.LoRA(rank=2, targets="k|v"), "params": []}
+LORA = {"loss": "mse", "lora": odtc.LoRA(rank=2, targets="k|v"), "train": []}
 
 
 def written(path: Path, dtype: str, batch: int, rounded_to: str = "float16") -> Path:
@@ -85,7 +85,7 @@ def test_they_take_half_of_the_bytes_and_no_more_of_the_arena(
 
 
 def test_what_is_trained_has_float32_masters(tmp_path: Path) -> None:
-    artifact = odtc.compile(written(tmp_path / "m.onnx", "float16", 1), loss="mse", params=["v"])
+    artifact = odtc.compile(written(tmp_path / "m.onnx", "float16", 1), loss="mse", train=["v"])
     dtypes = {
         item.spec.name: item.spec.dtype
         for item in artifact.manifest.of_role(Role.FROZEN, Role.PARAMETER)

@@ -168,7 +168,7 @@ def test_a_new_head_trains_beside_the_adapters(net: tuple[nn.Module, Path], tmp_
     for params, freeze in itertools.product((None, ["conv.bias"]), ((), ["*.bias"])):
         given = [] if params and freeze else (params, freeze)
         if given:
-            artifact = odtc.compile(new, batch=BATCH, lora="rank=2", params=params, freeze=freeze)
+            artifact = odtc.compile(new, batch=BATCH, lora="rank=2", train=params, freeze=freeze)
             roles = artifact.manifest.of_role(Role.PARAMETER)
             names = {item.spec.name for item in roles if "lora" not in item.spec.name}
             trained[bool(params), bool(freeze)] = names

@@ -109,7 +109,7 @@ def test_an_overflow_in_one_part_leaves_the_update_out(tmp_path: Path) -> None:
     "options",
     [
         {"loss": odtc.CrossEntropy(ignore_index=-1, weight=(1, 2, 3, 4, 5), reduction="sum")},
-        {"loss": odtc.CrossEntropy(label_smoothing=0.1), "params": "fc2*"},
+        {"loss": odtc.CrossEntropy(label_smoothing=0.1), "train": "fc2*"},
         {"lora": odtc.LoRA(rank=2)},
         {"precision": "mixed"},
     ],
@@ -433,7 +433,7 @@ def test_a_budget_cuts_no_batch_statistics_but_says_what_that_would_bring(tmp_pa
     memory = artifact.memory
     assert artifact.manifest.micro_batches > 1
     assert memory.arena_bytes + memory.accumulator_bytes < floor
-    still = odtc.plan(path, freeze_batch_norm=True, params="w*")
+    still = odtc.plan(path, freeze_batch_norm=True, train="w*")
     assert not still.refusal
 
 

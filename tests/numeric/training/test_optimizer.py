@@ -43,7 +43,7 @@ def test_learning_rate_is_an_argument_of_the_step(saved) -> None:
 
 
 def test_params_glob_freezes_the_rest(saved) -> None:
-    artifact = odtc.compile(saved(digits_model()), batch=BATCH, params="fc2.*")
+    artifact = odtc.compile(saved(digits_model()), batch=BATCH, train="fc2.*")
     trainer = artifact.trainer()
     x, y, *_ = digits_data()
     before = trainer.parameters()

@@ -120,7 +120,7 @@ def forward(ids: Tensor, dense: Mapping[str, Tensor], lora: Mapping[str, Tensor]
 def test_five_steps_follow_pytorch(name: str, batch: int, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     dense = {k: torch.from_numpy(v) for k, v in model_with(BASES[name], batch, path).items()}
-    options: dict[str, Any] = {"loss": "mse", "params": []}
+    options: dict[str, Any] = {"loss": "mse", "train": []}
     lora = odtc.LoRA(rank=2, targets="up|down")
     artifact = odtc.compile(path, lora=lora, **options)
     trainer = artifact.trainer(threads=1)
@@ -157,7 +157,7 @@ def test_a_gpu_gives_the_same_losses(target: str, tmp_path: Path) -> None:
     losses = []
     for each in ("host-cpu", target):
         lora = odtc.LoRA(rank=2, targets="up|down")
-        artifact = odtc.compile(path, target=each, loss="mse", lora=lora, params=[])
+        artifact = odtc.compile(path, target=each, loss="mse", lora=lora, train=[])
         trainer = artifact.trainer()
         losses.append([trainer.step(ids, y, lr=RATE) for _ in range(3)])
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)

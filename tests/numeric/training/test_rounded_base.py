@@ -178,7 +178,7 @@ def test_the_command_tells_the_error_of_each_matrix(
 
 def test_what_is_trained_stays_float(tmp_path: Path) -> None:
     path = written(tmp_path / "m.onnx")
-    artifact = odtc.compile(path, loss="mse", params=["v"], quantize="int4")
+    artifact = odtc.compile(path, loss="mse", train=["v"], quantize="int4")
     assert {each.weight for each in artifact.manifest.coded} == {"table", "k"}
     (trained,) = artifact.manifest.of_role(Role.PARAMETER)
     assert (trained.spec.name, trained.spec.dtype) == ("v", "float32")
@@ -227,7 +227,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     bad[3, 4] = np.inf
     damaged = written(tmp_path / "bad.onnx", k=bad)
     with pytest.raises(ModelError, match="not finite, and cannot be quantized"):
-        odtc.plan(damaged, loss="mse", quantize="int8", params=["k", "v"], freeze=["k"])
+        odtc.plan(damaged, loss="mse", quantize="int8", train=["k", "v"], freeze=["k"])
     trainer = odtc.compile(path, quantize="int8", **LORA).trainer(threads=1)
     with pytest.raises(DataError, match="kept as codes, which take no other values"):
         trainer.set_parameters({"k": np.zeros((WIDTH, WIDTH), np.float32)})

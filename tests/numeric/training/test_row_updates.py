@@ -136,7 +136,7 @@ def test_other_updates_move_all_rows(update, tmp_path: Path) -> None:
 def test_other_gradients_stay(model: onnx.ModelProto, why: str, tmp_path: Path) -> None:
     # Where columns are read the samples end up among the classes.
     axes = {model.graph.input[0].name: None}
-    calls = calls_of(tmp_path / "m.onnx", model, batch_axes=axes)
+    calls = calls_of(tmp_path / "m.onnx", model, batch_axis=axes)
     assert "update_rows" not in calls, why
 
 

@@ -39,7 +39,7 @@ def test_blocks_learn_as_in_pytorch(make: type[nn.Module], share: float, tmp_pat
     module = exported(make, path)
     before = {name: value.detach().clone() for name, value in module.named_parameters()}
     choices = [f"sparse{{channels={share}}}", "head.*"]
-    artifact = odtc.compile(path, params=choices, optimizer=OPTIMIZER)
+    artifact = odtc.compile(path, train=choices, optimizer=OPTIMIZER)
     blocks = {a.spec.name: a.block for a in artifact.manifest.arguments if a.block}
     layers = {
         n for n, m in module.named_modules() if isinstance(m, nn.Linear | nn.Conv1d | nn.Conv2d)
@@ -67,7 +67,7 @@ def test_what_is_around_the_optimizer_works_on_blocks(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     module = exported(Tokens, path)
     update = odtc.Update(odtc.RMSProp(), clip_norm=0.1, accumulate=2, ema=0.5)
-    artifact = odtc.compile(path, params="sparse{channels=0.5}", optimizer=update)
+    artifact = odtc.compile(path, train="sparse{channels=0.5}", optimizer=update)
     trainer = artifact.trainer()
     blocks = {a.spec.name: a.block for a in artifact.manifest.arguments if a.block}
     before = {name: value.detach().clone() for name, value in module.named_parameters()}

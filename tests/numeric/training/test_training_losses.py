@@ -104,7 +104,7 @@ def test_several_outputs_with_weights(saved) -> None:
 def test_an_output_behind_frozen_weights_only_adds_its_loss(saved) -> None:
     losses = {"logits": "cross-entropy", "aux": "mse"}
     model = saved(model_of([], ["logits", "aux"]))
-    trainer = odtc.compile(model, batch=4, loss=losses, params="a").trainer()
+    trainer = odtc.compile(model, batch=4, loss=losses, train="a").trainer()
     before = trainer.parameters()
     value, gradients = expected(
         lambda out: (

@@ -185,7 +185,7 @@ def test_a_step_is_exact_and_smaller(model: Path, monkeypatch: pytest.MonkeyPatc
 
 
 OPTIONS = {
-    "frozen": {"params": ["head.weight", "steps.0.weight"]},
+    "frozen": {"train": ["head.weight", "steps.0.weight"]},
     "frozen-statistics": {"freeze": ["*.1.*"], "freeze_batch_norm": True},
     "micro-batches": {"micro_batches": 2, "allow_split_batchnorm": True},
     "accumulated": {"optimizer": odtc.Update(odtc.AdamW(), accumulate=2, clip_norm=1.0)},

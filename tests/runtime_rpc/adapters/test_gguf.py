@@ -107,7 +107,7 @@ def test_configurations_that_do_not_fit(reason: str, tmp_path: Path, step_of: St
 def test_what_is_trained_beside_the_adapters_is_refused(tmp_path: Path) -> None:
     odtc.from_torch(nn.Linear(4, 4), torch.zeros(2, 4), tmp_path / "m.onnx")
     artifact = odtc.compile(
-        tmp_path / "m.onnx", batch=BATCH, loss="mse", params="bias", lora="rank=2"
+        tmp_path / "m.onnx", batch=BATCH, loss="mse", train="bias", lora="rank=2"
     )
     path = config(tmp_path, model_type="llama", num_attention_heads=2)
     with pytest.raises(UnsupportedError, match=r"does not hold what was trained beside them: bias"):

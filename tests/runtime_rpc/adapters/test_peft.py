@@ -65,7 +65,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, odtc.Art
     folder = tmp_path_factory.mktemp("llama")
     lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets="*q_proj*|*down_proj*")
     params = ["lm_head*", "model.norm*"]
-    return compiled("llama", folder, params=params, optimizer="sgd", lora=lora)
+    return compiled("llama", folder, train=params, optimizer="sgd", lora=lora)
 
 
 def test_modules_beside_the_adapters_are_saved_whole(
@@ -233,7 +233,7 @@ def test_what_has_no_place_in_a_folder(params: str, reason: str, tmp_path: Path)
         tmp_path / "m.onnx",
         batch=2,
         loss="cross-entropy{axis=2}",
-        params=params,
+        train=params,
         lora="rank=2,targets=inner*",
     )
     with pytest.raises(UnsupportedError, match=reason):
