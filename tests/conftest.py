@@ -15,7 +15,7 @@ from hypothesis import settings
 from odtc.core.disk.files import cache_folder
 from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.caches import KEPT, without_steps
-from tests.order import longest_first
+from tests.order import longest_first, processes
 
 # Tests import transformers and PEFT, and these torchvision.
 import_torchvision_anyway()
@@ -49,6 +49,12 @@ def _cache_without_steps() -> str:
 # Threads of PyTorch that wait leave the cores to other processes of tests. There are as many.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["XDG_CACHE_HOME"] = _cache_without_steps()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Processes of `-n auto`: more than cores, as tests wait for what they started to end."""
+    return processes(len(os.sched_getaffinity(0)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,10 +1,11 @@
 """The order of files over several processes."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.order import SECONDS, longest_first
+from tests.order import SECONDS, longest_first, processes
 
 
 def test_files_that_have_seconds_are_there() -> None:
@@ -19,3 +20,9 @@ def test_the_longest_come_first(request: pytest.FixtureRequest) -> None:
     root = Path(__file__).parent
     seconds = [SECONDS.get(file.relative_to(root).with_suffix("").as_posix(), 0) for file in files]
     assert seconds == sorted(seconds, reverse=True)
+
+
+def test_there_are_more_processes_than_cores(request: pytest.FixtureRequest) -> None:
+    assert [processes(cores) for cores in (1, 2, 3, 8)] == [2, 3, 5, 12]
+    hook = request.config.pluginmanager.hook.pytest_xdist_auto_num_workers
+    assert hook(config=request.config) == processes(len(os.sched_getaffinity(0)))
