@@ -41,12 +41,7 @@ def shown(page: Path, folder: Path, size: tuple[int, int], *options: str) -> Sho
     command += ["--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}"]
     command += [f"--window-size={size[0]},{size[1]}", "--enable-logging=stderr"]
     command += ["--virtual-time-budget=2000", *options]
-
-    def run(*what: str) -> subprocess.CompletedProcess[str]:
-        words = [*command, *what, page.as_uri()]
-        return subprocess.run(words, capture_output=True, text=True, timeout=300, check=True)
-
-    run(f"--screenshot={picture}")
-    done = run("--dump-dom")
+    command += [f"--screenshot={picture}", "--dump-dom", page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return Shown(done.stdout, "\n".join(console), imread(picture)[..., :3])

@@ -15,9 +15,9 @@ from odtc.report.read import read
 
 PICTURE = ROOT / "docs" / "pictures" / "peers.svg"
 # Narrow, so that its texts can be read on a phone.
-_WIDTH, _HEIGHT = 560, 440
+_WIDTH, _HEIGHT = 420, 440
 _FILES = ("tx2", "zoo")
-_PEERS = ("pytorch", "onnxruntime-training")
+_PEERS = {"pytorch": "PyTorch", "onnxruntime-training": "onnxruntime-training"}
 
 
 def pictures() -> Iterator[tuple[Path, str]]:
@@ -47,8 +47,8 @@ def peers_chart() -> Chart:
         [
             Line("odtc's time", "turn", [(1, memory.low), (1, memory.high)]),
             *(
-                Points(name, mark_of_engine(name), [*map(_dot, places[name])], joined=False)
-                for name in _PEERS
+                Points(label, mark_of_engine(name), [*map(_dot, places[name])], joined=False)
+                for name, label in _PEERS.items()
             ),
             Line("odtc's memory", "turn", [(time.low, 1), (time.high, 1)]),
         ],

@@ -4,14 +4,14 @@ docs/results/comparison/suites.json says of each file of rows which command meas
 the rows themselves have the machine, the versions and every sample.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.measured import when_text
 from benchmarks.pages.result import RESULTS, read_result
-from benchmarks.pages.text import number, table
+from benchmarks.pages.text import listed, number, table
 from odtc.comparison.results import Result, results_of
 from odtc.comparison.row import Setting
 from odtc.report.markdown import markdown
@@ -76,7 +76,7 @@ def _words(run: Mapping[str, Any]) -> str:
 
 
 def one_thread() -> list[str]:
-    """README's table, of rows that docs/results.md has."""
+    """README's table, of rows that docs/results.md has, and what it comes to."""
     chosen = [_of(model, stem) for model, stem in _README]
     heads = ("model", "odtc, ms", "compile, s")
     for name in _PEERS.values():
@@ -98,14 +98,32 @@ def one_thread() -> list[str]:
     head = _material(_README[0][1]).heads[0]
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
     said = f"Measured on {head['machine']['cpu']}, one core; {versions}; {' and '.join(ages)}."
-    return [*table(heads, rows), "", said]
+    return [_in_short(chosen), "", *table(heads, rows), "", said]
+
+
+def _in_short(chosen: Sequence[Mapping[str, Result]]) -> str:
+    """The least and the most of each peer."""
+    time, memory = [], []
+    for engine, name in _PEERS.items():
+        peers = [by_engine[engine] for by_engine in chosen]
+        times = [each.ratio.median for each in peers if each.ratio]
+        wholes = [whole for each in peers if (whole := _whole(each))]
+        time.append(f"{min(times):.2f} to {max(times):.2f} times as long with {name}")
+        memory.append(f"{min(wholes):.1f} to {max(wholes):.1f} times the memory with {name}")
+    return (
+        f"Compared with odtc, a step of these networks takes {listed(time)}. The whole process "
+        f"needs {listed(memory)}."
+    )
 
 
 def _ratios(peer: Result) -> Iterator[str]:
     """Time, memory net of imports and memory in all, over odtc's."""
-    whole = peer.peak / peer.own.peak if peer.peak and peer.own.peak else None
     yield f"{peer.ratio.median:.2f}" if peer.ratio else ""
-    yield from (number(each) for each in (peer.memory_ratio, whole))
+    yield from (number(each) for each in (peer.memory_ratio, _whole(peer)))
+
+
+def _whole(peer: Result) -> float | None:
+    return peer.peak / peer.own.peak if peer.peak and peer.own.peak else None
 
 
 def _of(model: str, stem: str) -> dict[str, Result]:

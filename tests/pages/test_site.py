@@ -1,31 +1,15 @@
 """The site: it builds without a warning, so without a dead link, and fetches nothing."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.pages.followed import DOCS
+from tests.pages.site import ROOT, build
 
-ROOT = DOCS.parent
 # What a browser fetches by itself.
 _FETCHED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"((?:https?:)?//[^\"]*)")
-
-
-def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """Builds the site of a configuration, where a warning is an error."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", config]
-    return subprocess.run(
-        [*command, "--site-dir", site],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +23,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_page_is_on_the_site(site: Path) -> None:
     pages = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
-    pages = {Path("index.html") if str(page) == "README.html" else page for page in pages}
+    pages = {Path("pages.html") if str(page) == "README.html" else page for page in pages}
     assert not [page for page in pages if not (site / page).is_file()]
     assert (site / "repository" / "ARCHITECTURE.html").is_file()
+
+
+def test_the_first_page_is_the_readme(site: Path) -> None:
+    text = (site / "index.html").read_text("utf-8")
+    for title in re.findall(r"^## (.*)$", (ROOT / "README.md").read_text("utf-8"), re.M):
+        assert re.search(rf"<h2[^>]*>{re.escape(title)}", text), title
+    assert 'src="pictures/peers.svg"' in text
+
+
+def test_a_link_that_is_called_as_its_file_is_called_as_its_page(site: Path) -> None:
+    text = (site / "limits.html").read_text("utf-8")
+    assert '<a href="operators.html">ONNX operators</a>' in text
+    assert not re.search(r"<a [^>]*>[\w/.]+\.md</a>", text)
+
+
+def test_words_of_code_are_whole(site: Path) -> None:
+    """A browser would break an option behind its dashes."""
+    text = (site / "limits.html").read_text("utf-8")
+    assert '<code><span class="whole">--export</span></code>' in text
 
 
 def test_a_browser_fetches_nothing_from_elsewhere(site: Path) -> None:
