@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from odtc.charts.chart import Chart
 from odtc.charts.file import page, svg
+from odtc.charts.rows import Line
 from odtc.cli.pictures.frontier_plot import chart_of
 from odtc.driver.frontier import Frontier, Least, Point
 from tests.charts.reading import bare, legend_of, points_of
@@ -51,6 +53,19 @@ def test_a_legend_says_of_each_point_what_it_is(write: Callable[[Chart], str], k
     assert len(points) == len(frontier.points) + len(KNOWN)
     for point in points:
         assert named[point.mark] == said_of(point.tip), point
+
+
+def test_what_is_not_in_the_picture_is_not_in_its_legend() -> None:
+    """A way that is slower than its end is told; a bound of what no budget can be is left out."""
+    frontier, _ = drawn(1)
+    far = {"fast": (Point(9000, 1.05, 77, 0),), "slow": (Point(9000, 9.0, 77, 0),), "none": ()}
+    least = (Least(9000, 1.02), Least(8000, 9.0), Least(200, 1.05))
+    chart = chart_of(replace(frontier, strategies=far, least=least), "a step")
+    assert chart.summary.endswith("; slower than the picture shows: slow")
+    assert [label for label, _ in legend_of(bare(svg(chart)))] == ["fast", "one batch"]
+    (line,) = (row for row in chart.rows if row.label == "no plan is below")
+    assert isinstance(line, Line)
+    assert [time for _, time in line.places] == [1.02]
 
 
 @pytest.mark.parametrize("write", [svg, page])

@@ -6,7 +6,7 @@ four micro-batches with direct convolutions, has a mark of its own.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from odtc.charts.chart import Axis, Chart
 from odtc.charts.file import write_chart
@@ -42,16 +42,22 @@ def chart_of(frontier: Frontier, title: str) -> Chart:
     slowest = _slowest(frontier)
     kinds = sorted({_kind(point) for point in frontier.points})
     known = {
-        each: [point for point in points if point.time <= slowest]
+        each: within
         for each, points in frontier.strategies.items()
+        if (within := [point for point in points if point.time <= slowest])
     }
+    slower = [each for each, points in frontier.strategies.items() if points and each not in known]
     found = {_label(*kind): [p for p in frontier.points if _kind(p) == kind] for kind in kinds}
     points = [
         Points(label, mark_of(number), _dots(group, unit))
         for number, (label, group) in enumerate([*found.items(), *known.items()])
     ]
     bound = frontier.lower_bound_bytes
-    least = [(each.budget_bytes / unit, each.time) for each in frontier.least]
+    least = [
+        (each.budget_bytes / unit, each.time)
+        for each in frontier.least
+        if each.budget_bytes >= bound and each.time <= slowest
+    ]
     lines = [Line("no plan is below", "least", least)] if least else []
     lines.append(
         Line(
@@ -63,7 +69,7 @@ def chart_of(frontier: Frontier, title: str) -> Chart:
     )
     return Chart(
         title,
-        _summary(frontier),
+        "; ".join([_summary(frontier), *_beyond(slower)]),
         Axis(Linear(max(1, frontier.points[0].budget_bytes) / unit * 1.04), f"budget ({name})"),
         Axis(Linear(slowest, 1), "time, over that of the step as it is (model)"),
         # What was found is drawn above the ways that are known.
@@ -92,6 +98,12 @@ def _summary(found: Frontier) -> str:
         f"{most} as it is, {least} at least, in {last.time:.2f} times the time; beside these "
         f"{beside} of parameters and optimizer state"
     )
+
+
+def _beyond(slower: Sequence[str]) -> Iterator[str]:
+    """The known ways of which no point is within the picture."""
+    if slower:
+        yield f"slower than the picture shows: {'; '.join(slower)}"
 
 
 def _dots(points: Iterable[Point], unit: int) -> Sequence[Dot]:
