@@ -18,6 +18,20 @@ from tests.numeric.mlp import INPUTS, mlp_artifact
 STEPS = 3
 # Types that class numbers do not have: those of int64 would be read as twice as many.
 OTHERS = ("int64", "uint32", "float32", "bool")
+# Around the second example of docs/native_runtime.md.
+_AROUND = """
+#include <stdio.h>
+#include <string.h>
+#include "odtc.h"
+#define PIXELS 64
+int right_of(const float *scores, const int32_t *classes, uint32_t count);
+int right_among(odtc_trainer *trainer, const float *pixels, const int32_t *classes,
+                uint32_t pictures) {
+int right = 0;
+%s
+return right;
+}
+"""
 
 pytestmark = needs(cc_command(), cxx_command(), reason="no compiler of C++")
 
@@ -70,3 +84,12 @@ def test_the_first_examples_in_c_compile(tmp_path: Path) -> None:
         source.write_text(f"{includes}\nint example(void) {{\n{text}\nreturn 0;\n}}\n")
         flags = ["-std=c11", "-Wall", "-Werror", f"-I{FOLDER}", "-fsyntax-only"]
         subprocess.run([*cc_command(), *flags, str(source)], check=True)
+
+
+def test_the_loop_over_samples_compiles(tmp_path: Path) -> None:
+    """Of the page, within a function of what an app has at that point."""
+    page = (Path(__file__).parents[2] / "docs" / "native_runtime.md").read_text()
+    (code,) = re.findall(r"```c\n(odtc_tensor scores;\n.*?)```", page, re.S)
+    (source := tmp_path / "loop.c").write_text(_AROUND % code)
+    flags = ["-std=c11", "-Wall", "-Werror", f"-I{FOLDER}", "-fsyntax-only"]
+    subprocess.run([*cc_command(), *flags, str(source)], check=True)

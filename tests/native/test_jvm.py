@@ -24,6 +24,15 @@ from tests.native.sanitized import PROGRAMS
 from tests.needs import needs
 
 STEPS = 4
+# Around the example of docs/native_runtime.md.
+_AROUND = """
+import io.odtc.Trainer;
+class Page {
+  static void example(float[] pixels, int[] classes) {
+%s
+  }
+}
+"""
 
 
 def has_jdk() -> bool:
@@ -51,6 +60,14 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_runtime_is_small(classes: Path) -> None:
     assert (classes / "libodtc.so").stat().st_size <= 64 << 10
+
+
+def test_the_example_of_the_page_compiles(classes: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "native_runtime.md").read_text()
+    (code,) = re.findall(r"```java\n(.*?)```", page, re.S)
+    (source := tmp_path / "Page.java").write_text(_AROUND % code)
+    command = ["javac", "-Xlint:all", "-Werror", "-cp", str(classes / "classes.jar")]
+    subprocess.run([*command, "-d", str(tmp_path), str(source)], check=True)
 
 
 def test_codes_are_those_of_the_header() -> None:

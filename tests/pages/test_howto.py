@@ -1,6 +1,10 @@
-"""The pages of docs/howto: every command is one of odtc's, and does what its page says."""
+"""The pages of docs/howto: every command is one of odtc's, and does what its page says.
+
+So do the commands of README.md, and the first of two other pages.
+"""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from odtc.cli.config.apply import take_options
-from odtc.cli.main import build_parser
+from odtc.cli.main import build_parser, main
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
 from tests.pages.followed import DOCS, commands, follow
 
@@ -85,6 +89,35 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_page_does_what_it_says(page: str, here: Path) -> None:
     follow(text_of(page))
+
+
+def commands_of_readme(here: Path, serial: str = "SERIAL") -> list[list[str]]:
+    """Those of the command line, for a model of the digits."""
+    shutil.copy(here / "digits.onnx", here / "model.onnx")
+    text = (DOCS.parent / "README.md").read_text().replace("SERIAL", serial)
+    lines = re.findall(r"^    odtc (.*)$", text, re.M)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def test_readme_does_what_it_says(here: Path) -> None:
+    found = commands_of_readme(here)
+    assert len(found) == 4
+    for words in found:
+        if "--device" not in words:
+            assert main(words) == 0, words
+
+
+def test_the_page_of_memory_does_what_it_says(here: Path) -> None:
+    follow((DOCS / "memory.md").read_text())
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_readme_and_the_page_of_phones_do_so_with_a_phone(here: Path, phone: AdbPhone) -> None:
+    *_, train = commands_of_readme(here, phone.serial)
+    follow((DOCS / "phones.md").read_text(), phone.serial)
+    assert main(["device", "setup", phone.serial]) == 0
+    assert main(train) == 0
 
 
 @pytest.mark.device
