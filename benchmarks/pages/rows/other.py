@@ -55,9 +55,17 @@ def _counts(figures: Mapping[str, int], form: str = "{name} {count:,}") -> str:
 
 
 def learning(result: Result) -> list[str]:
-    """Held-out perplexities of adapters in odtc and in PyTorch with PEFT."""
-    rows = [(str(row["step"]), f"{row['odtc']:.3f}", f"{row['torch']:.3f}") for row in result.rows]
-    return table(["steps", "odtc", "PyTorch with PEFT"], rows, words=0)
+    """Held-out perplexities of adapters in odtc and in PyTorch with PEFT, and what parts them."""
+    heads = ["steps", "odtc", "PyTorch with PEFT", "PyTorch begun 1e-7 apart", "gradient's error"]
+    rows = [
+        (
+            *(str(row["step"]), f"{row['odtc']:.3f}", f"{row['torch']:.3f}"),
+            " to ".join(f"{each:.3f}" for each in row["apart"]),
+            f"{row['error']:.1e}" if row["step"] else "–",
+        )
+        for row in result.rows
+    ]
+    return table(heads, rows, words=0)
 
 
 def same_bits(result: Result) -> list[str]:
