@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from statistics import median
 from typing import Any
 
 from odtc.core.artifact.manifest import Manifest
@@ -12,7 +11,7 @@ from odtc.core.errors import UsageError
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, HostSpan
-from odtc.runtime_rpc.profile.record import MOVES, Move, Profile, ProfiledOperator, StepCall
+from odtc.runtime_rpc.profile.record import LINK, MOVES, Move, Profile, ProfiledOperator, StepCall
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.tracker.told import understood
 
@@ -91,7 +90,9 @@ def profiling(
             device=session.name,
             operators=operators,
             steps=tuple(tuple(runs[n : n + count]) for n in range(0, len(runs), count)),
-            moves=_moves(spans, 0.0 if session.is_local else _ahead(called, runs)),
+            moves=_through_link(called, runs)
+            if session.serves_programs
+            else _moves(spans, 0.0 if session.is_local else _ahead(called, runs)),
             samples=sampled.samples,
             parameter_bytes=manifest.sizes.parameters,
             optimizer_bytes=manifest.sizes.optimizer,
@@ -110,11 +111,30 @@ def _operators(plans: Sequence[MemoryPlan]) -> tuple[tuple[ProfiledOperator, ...
     return tuple(operators), firsts
 
 
-def _ahead(called: Sequence[HostSpan], runs: Sequence[StepCall]) -> float:
-    """Seconds that the device's clock is ahead by, as runs are in the middle of their call."""
+def _calls(
+    called: Sequence[HostSpan], runs: Sequence[StepCall]
+) -> list[tuple[HostSpan, list[StepCall]]]:
+    """Each call, as the host saw it, with its runs."""
     rest = iter(runs)
-    calls = [(span, list(islice(rest, span.runs))) for span in called]
-    return median((own[0].begin + own[-1].end - span.begin - span.end) / 2 for span, own in calls)
+    return [(span, list(islice(rest, span.runs))) for span in called]
+
+
+def _ahead(called: Sequence[HostSpan], runs: Sequence[StepCall]) -> float:
+    """Seconds that the device's clock is ahead by: runs are within their call, by the middle."""
+    calls = _calls(called, runs)
+    least = max(own[-1].end - span.end for span, own in calls)
+    most = min(own[0].begin - span.begin for span, own in calls)
+    return (least + most) / 2
+
+
+def _through_link(called: Sequence[HostSpan], runs: Sequence[StepCall]) -> tuple[Move, ...]:
+    """Data movement of calls that bring batches and take losses back, by the device's clock."""
+    moves, ahead = [], _ahead(called, runs)
+    for span, own in _calls(called, runs):
+        begin, end = own[0].begin, own[-1].end
+        moves.append(Move(LINK, min(span.begin + ahead, begin), begin))
+        moves.append(Move(LINK, end, max(span.end + ahead, end)))
+    return tuple(moves)
 
 
 def _moves(spans: Sequence[HostSpan], ahead: float) -> tuple[Move, ...]:

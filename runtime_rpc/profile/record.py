@@ -86,7 +86,7 @@ class Move:
 
     Attributes:
         kind: `upload` of a batch, or `download` of a loss; as the host sees it, with what is left
-            of the step by then.
+            of the step by then. `link` where both travel with a call: before its steps, and after.
         begin: when.
         end: when it was done.
     """
@@ -247,8 +247,8 @@ class Profile:
         }
 
 
-UPLOAD, DOWNLOAD = "upload", "download"
-MOVES = (UPLOAD, DOWNLOAD)
+UPLOAD, DOWNLOAD, LINK = "upload", "download", "link"
+MOVES = (UPLOAD, DOWNLOAD, LINK)
 
 
 def _mean(group: Sequence[Series], calls: Sequence[Timed]) -> float | None:

@@ -189,7 +189,8 @@ def _phases(profile: "Profile") -> _Rows:
         seconds = profile.phase_seconds(phase)
         felt = _felt(profile.felt(numbers), shown)
         rows.append((phase.value, *_time(seconds, total), str(len(numbers)), *felt))
-    for kind in MOVES:
+    moved = {move.kind for move in profile.moves}
+    for kind in filter(moved.__contains__, MOVES):
         blank = ("",) * (2 + len(shown))
         rows.append((kind, f"{1e3 * profile.moved_seconds(kind):.3f}", *blank))
     return rows

@@ -32,6 +32,7 @@ _LANES = {
     "update": colour_class(2),
     "upload": colour_class(3),
     "download": colour_class(4),
+    "link": colour_class(5),
 }
 # How much of a lane its bars leave free, above and below.
 _FREE = 0.12
@@ -39,6 +40,8 @@ _FREE = 0.12
 _MARKS = 4
 
 _Part = tuple[float, float, float]
+# Begin and end in seconds of the device, and what is said of it.
+_Bar = tuple[float, float, str]
 
 
 @dataclass(frozen=True)
@@ -95,16 +98,17 @@ def charts_of(profile: "Profile") -> list[Chart]:
     length = max(1e3 * (profile.ended - profile.began), 1e-6)
     across = Axis(Linear(length), "time (ms)")
     summary = f"{len(profile.steps)} steps in {length:,.2f} ms, each operator at its time"
-    lanes = Axis(Lanes([*_LANES]), "what ran")
+    ran = _ran(profile)
+    lanes = Axis(Lanes([*ran]), "what ran")
     return [
-        Chart("Steps and operators", summary, across, lanes, [*_bars(profile)]),
+        Chart("Steps and operators", summary, across, lanes, [*_bars(profile, ran)]),
         *(chart for chart in _felt(profile, across) if chart.rows),
     ]
 
 
-def _bars(profile: "Profile") -> Iterator[Row]:
-    """What ran, a row for each lane."""
-    lanes: dict[str, list[tuple[float, float, str]]] = {name: [] for name in _LANES}
+def _ran(profile: "Profile") -> dict[str, list[_Bar]]:
+    """What ran, by its lane; a lane with nothing in it is left out."""
+    lanes: dict[str, list[_Bar]] = {name: [] for name in _LANES}
     for number, step in enumerate(profile.steps):
         for part, run in enumerate(step):
             of = f", micro-batch {part}" if len(step) > 1 else ""
@@ -118,6 +122,11 @@ def _bars(profile: "Profile") -> Iterator[Row]:
         lanes[operator.phase.value].append((call.begin, call.end, tip))
     for move in profile.moves:
         lanes[move.kind].append((move.begin, move.end, move.kind))
+    return {lane: bars for lane, bars in lanes.items() if bars}
+
+
+def _bars(profile: "Profile", lanes: dict[str, list[_Bar]]) -> Iterator[Row]:
+    """A row for each lane."""
     for number, (lane, found) in enumerate(lanes.items()):
         top, bottom = number + _FREE, number + 1 - _FREE
         areas = [

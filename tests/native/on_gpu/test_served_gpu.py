@@ -43,6 +43,25 @@ def test_the_same_bits(kind: str, tmp_path: Path) -> None:
         assert any((tmp_path / "sessions" / "gpu-programs").iterdir())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_profile_has_the_times_of_the_device(kind: str, tmp_path: Path) -> None:
+    artifact = mlp_artifact(tmp_path, UPDATE, target=f"host-{kind}")
+    with (
+        serving(tmp_path / "sessions", server=NATIVE) as url,
+        artifact.trainer(url) as trainer,
+        trainer.profile() as profiling,
+    ):
+        list(trainer.train(batches(4), lr=0.05, steps_per_call=2))
+    profile, kernels = profiling.profile, list(artifact.memory.plan.calls)
+    assert [each.kernel for each in profile.operators] == kernels
+    calls = [call for step in profile.steps for run in step for call in run.calls]
+    assert len(calls) == 4 * len(kernels)
+    assert all(call.end >= call.begin for call in calls)
+    assert 0 < profile.coverage <= 1
+    # Two calls, of two steps each.
+    assert [move.kind for move in profile.moves] == ["link"] * 4
+
+
 @pytest.mark.parametrize("micro_batches", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_of_one_call_have_the_bits_of_steps_alone(

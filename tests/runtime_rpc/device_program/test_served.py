@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -111,10 +112,15 @@ def test_two_trainers_of_a_session_share_nothing(url: str, tmp_path: Path) -> No
 def test_a_profile_is_of_the_kernels(url: str, image_artifact: odtc.Artifact) -> None:
     trainer = image_artifact.trainer(url, threads=1)
     with trainer.profile() as profiling:
+        begin = time.monotonic()
         for x, y in pictures(2):
             trainer.step(x, y, LR)
+        took = time.monotonic() - begin
     trainer.session.close()
     profile = profiling.profile
+    # A step and its link are the time of its call.
+    assert [move.kind for move in profile.moves] == ["link"] * 4
+    assert 0 < 2 * profile.moved_seconds("link") < took - sum(profile.step_seconds)
     (run,), (_,) = profile.steps
     kernels = [profile.operators[call.operator].kernel for call in run.calls]
     assert kernels == list(image_artifact.memory.plan.calls)
