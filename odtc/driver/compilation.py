@@ -48,7 +48,7 @@ def compile_step(
             hint="give a memory budget, such as 64MiB or auto",
         )
     # Read once: data may be large, and the key of the step is to have its numbers.
-    options = replace(options, normalize=as_normalize(options.normalize))
+    options = replace(options, normalize=as_normalize(options.normalize, progress))
     kept = _kept_or_built(model, target, options, budget, progress)
     for note in kept.warnings:
         warn_caller(f"compile: {note}")

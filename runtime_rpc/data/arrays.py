@@ -20,6 +20,7 @@ from odtc.core.disk.file_limits import MOST_ARRAYS_BYTES
 from odtc.core.disk.files import check_the_path, not_a_file
 from odtc.core.disk.tensor_file import DamagedError, read_header
 from odtc.core.errors import DataError
+from odtc.runtime_rpc.data.foreign import READ
 from odtc.runtime_rpc.data.mapped import (
     LEAST_BYTES,
     is_mapped,
@@ -35,6 +36,11 @@ from odtc.runtime_rpc.data.wanted import Wanted
 # Of arrays in memory that are worth to be told.
 _SAID_BYTES = 256 << 20
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
+
+_OBJECTS = (
+    "arrays of Python objects are pickles, which run what their author likes when they are loaded; "
+    "save numbers, y.astype(int), or texts, y.astype(str)"
+)
 
 # From the names of all arrays of a file to those that are read.
 _Choice = Callable[[Collection[str]], Collection[str]]
@@ -159,7 +165,8 @@ def _npz_arrays(path: Path, choose: _Choice) -> tuple[dict[str, np.ndarray], lis
     if error := mistaken(path, "file of arrays", DataError):
         raise error
     if not zipfile.is_zipfile(path):
-        raise DataError("not an .npz file", where=str(path), hint=_HINT)
+        hint = _HINT if path.suffix.lower() == ".npz" else f"read are {READ}"
+        raise DataError("not an .npz file", where=str(path), hint=hint)
     try:
         with (
             small_directory(path, MOST_ARRAYS_BYTES) as file,
@@ -173,8 +180,9 @@ def _npz_arrays(path: Path, choose: _Choice) -> tuple[dict[str, np.ndarray], lis
         *(zipfile.BadZipFile, zlib.error),
         *(AttributeError, EOFError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
     ) as error:
+        hint = _OBJECTS if "Object arrays" in str(error) else _HINT
         raise DataError(
-            f"not a readable .npz file ({error})", where=str(path), hint=_HINT
+            f"not a readable .npz file ({error})", where=str(path), hint=hint
         ) from error
     return {name: a for name, a in arrays.items() if isinstance(a, np.ndarray)}, names
 

@@ -6,16 +6,18 @@ data is read twice, and means far from zero cost no digits.
 """
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from odtc.core.errors import DataError
-from odtc.core.process.missing_packages import require_packages
+from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.arrays import arrays_in
-from odtc.runtime_rpc.data.images import image_files, opened
+from odtc.runtime_rpc.data.images.decoded import opened
+from odtc.runtime_rpc.data.images.folders import images_in
 from odtc.runtime_rpc.data.mapped import let_go
 from odtc.runtime_rpc.data.names import LABELS, listed
 from odtc.runtime_rpc.data.tables.csv_files import CSV_ENDINGS
@@ -25,12 +27,14 @@ _TABLES = (".parquet", *CSV_ENDINGS)
 _CHANNELS = (1, 3, 4)
 # Numbers that are read at once.
 _PIECE = 1 << 20
+# Between two texts of how much was read.
+_SECONDS = 2.0
 _HINT = "give the numbers: mean=0.485:0.456:0.406,std=0.229:0.224:0.225"
 
 Moments = tuple[tuple[float, ...], tuple[float, ...]]
 
 
-def moments_of(path: str | os.PathLike[str]) -> Moments:
+def moments_of(path: str | os.PathLike[str], progress: Progress = silent) -> Moments:
     """Means and deviations of a folder of images (as RGB, of pixels in [0, 1]), a table or arrays.
 
     Of a table they are those of all columns that no label is usually called as. An array is `x`, or
@@ -38,18 +42,24 @@ def moments_of(path: str | os.PathLike[str]) -> Moments:
     channels last, whose numbers count as pixels in [0, 1]; or floats [samples, features]. What is
     the same everywhere has the deviation 1.
 
+    Args:
+        path: of the data.
+        progress: is told now and then how much of it was read.
+
     Raises:
         DataError: it cannot be read, or has none of these.
         MissingPackageError: pillow is not installed, and the data is images.
     """
     data = Path(path)
     if data.is_dir() and not any(data.glob("*.npy")):
-        return _moments(_of_images(data))
+        files = images_in(data).files
+        pixels = ahead(_pixels, (file for file, _ in files))
+        return _moments(_told(pixels, len(files), f"read the images of {data}", progress))
     if data.name.lower().endswith(_TABLES):
-        return _moments(_parts(features_of(data), "x", data))
+        return _moments(_parts(features_of(data), "x", data, progress))
     arrays = arrays_in(data)
     name = _input_in(arrays, data)
-    return _moments(_parts(arrays[name], name, data))
+    return _moments(_parts(arrays[name], name, data, progress))
 
 
 def _moments(parts: Iterable[np.ndarray]) -> Moments:
@@ -66,10 +76,16 @@ def _moments(parts: Iterable[np.ndarray]) -> Moments:
     return tuple(map(float, mean)), tuple(map(float, deviation))
 
 
-def _of_images(folder: Path) -> Iterator[np.ndarray]:
-    _, files = image_files(folder)
-    require_packages("PIL")
-    yield from ahead(_pixels, (file for file, _ in files))
+def _told(
+    parts: Iterable[np.ndarray], count: int, what: str, progress: Progress
+) -> Iterator[np.ndarray]:
+    """The same parts; where they take long, how many were read is told now and then."""
+    last = time.monotonic()
+    for number, part in enumerate(parts):
+        if time.monotonic() - last >= _SECONDS:
+            last = time.monotonic()
+            progress(f"{what}: {number} of {count}")
+        yield part
 
 
 def _pixels(file: Path) -> np.ndarray:
@@ -104,10 +120,16 @@ def _axis(array: np.ndarray) -> int | None:
     return None
 
 
-def _parts(array: np.ndarray, name: str, path: Path) -> Iterator[np.ndarray]:
+def _parts(array: np.ndarray, name: str, path: Path, progress: Progress) -> Iterator[np.ndarray]:
+    step = max(_PIECE * len(array) // array.size, 1)
+    pieces = _pieces(array, step, name, path)
+    count = -(-len(array) // step)
+    return _told(pieces, count, f"read {name} of {path}, in parts", progress)
+
+
+def _pieces(array: np.ndarray, step: int, name: str, path: Path) -> Iterator[np.ndarray]:
     axis = _axis(array)
     assert axis
-    step = max(_PIECE * len(array) // array.size, 1)
     for start in range(0, len(array), step):
         part = np.moveaxis(array[start : start + step], axis, -1).astype(np.float64)
         let_go(array)

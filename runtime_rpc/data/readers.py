@@ -6,7 +6,8 @@ from pathlib import Path
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.runtime_rpc.data.arrays import read_folder_of_arrays, read_npz, read_tensors
-from odtc.runtime_rpc.data.images import read_images
+from odtc.runtime_rpc.data.foreign import is_foreign, is_remote, refuse, refuse_remote
+from odtc.runtime_rpc.data.images.reading import read_images
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.samples import Samples
 from odtc.runtime_rpc.data.source import Source
@@ -36,6 +37,7 @@ def _ends(*endings: str) -> Callable[[Path], bool]:
 
 
 READERS: tuple[Reader, ...] = (
+    Reader("an address", is_remote, refuse_remote),
     Reader(
         "a folder of .npy files",
         lambda path: path.is_dir() and any(path.glob("*.npy")),
@@ -46,6 +48,7 @@ READERS: tuple[Reader, ...] = (
     Reader("a CSV file", _ends(*CSV_ENDINGS), read_csv),
     Reader("a Parquet file", _ends(".parquet"), read_parquet),
     Reader("JSON lines of text or tokens", _ends(".jsonl", ".ndjson"), read_json_lines),
+    Reader("a file that is not read", is_foreign, refuse),
     Reader("an .npz file", lambda _: True, read_npz),
 )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from odtc.cli.compiling.update_options import add_update_options, read_update
+from odtc.cli.console import stages
 from odtc.cli.options import MANY, at_least, parse_axis, parse_setting, parse_shape
 from odtc.cli.switches import Switch
 from odtc.core.disk.file_kinds import mistaken
@@ -36,7 +37,9 @@ def _adapters(text: str) -> Any:
 def _normalization(text: str) -> Any:
     from odtc.driver.drafts.normalizing import as_normalize
 
-    return as_normalize(text)
+    # A large folder takes minutes.
+    with stages() as progress:
+        return as_normalize(text, progress)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,20 @@ import os
 
 import onnx
 
+from odtc.core.process.progress import Progress, silent
 from odtc.frontend.inputs.normalization import NAMED, Normalize, parse_normalization
 from odtc.frontend.inputs.normalize_input import normalize_input
 from odtc.runtime_rpc.data.moments import moments_of
 
 
-def as_normalize(given: Normalize | str | os.PathLike[str] | None) -> Normalize | None:
+def as_normalize(
+    given: Normalize | str | os.PathLike[str] | None, progress: Progress = silent
+) -> Normalize | None:
     """The normalisation; that of data has the data's own means and deviations.
+
+    Args:
+        given: what a user says.
+        progress: is told now and then how much of the data was read.
 
     Raises:
         DataError: the data cannot be read, or has neither pixels nor rows.
@@ -21,7 +28,7 @@ def as_normalize(given: Normalize | str | os.PathLike[str] | None) -> Normalize 
     text = os.fspath(given)
     if text in NAMED or not os.path.exists(text):
         return parse_normalization(text)
-    means, deviations = moments_of(text)
+    means, deviations = moments_of(text, progress)
     return Normalize(means, deviations)
 
 

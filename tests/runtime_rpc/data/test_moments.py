@@ -79,3 +79,19 @@ def test_a_folder_and_a_file_that_are_none_are_told(tmp_path: Path):
         with pytest.raises(OdtcError) as caught:
             moments_of(path)
         assert not isinstance(caught.value, MissingPackageError)
+
+
+def test_what_takes_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(moments, "_SECONDS", 0.0)
+    monkeypatch.setattr(moments, "_PIECE", 90)
+    (tmp_path / "images" / "a").mkdir(parents=True)
+    for number, pixels in enumerate(PIXELS):
+        image = Image.fromarray(np.moveaxis(pixels, 0, -1))
+        image.save(tmp_path / "images" / "a" / f"{number}.png")
+    np.savez(tmp_path / "d.npz", x=PIXELS)
+    told: list[str] = []
+    moments_of(tmp_path / "images", told.append)
+    assert told[7] == f"read the images of {tmp_path / 'images'}: 7 of 40"
+    told.clear()
+    moments_of(tmp_path / "d.npz", told.append)
+    assert told[-1] == f"read x of {tmp_path / 'd.npz'}, in parts: 39 of 40"

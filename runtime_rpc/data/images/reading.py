@@ -13,23 +13,19 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from odtc.core.errors import DataError
-from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument, Classes
+from odtc.runtime_rpc.data.fitting.said import note_of_balance
+from odtc.runtime_rpc.data.images.decoded import opened
+from odtc.runtime_rpc.data.images.folders import HINT, images_in, note_of_others
 from odtc.runtime_rpc.data.names import classes_text, listed
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
 
-if TYPE_CHECKING:
-    from PIL import Image
-
-_ENDINGS = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-_HINT = "make a folder of images for each class"
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,7 @@ class Images(Source):
         where: the folder.
         class_names: names of the folders.
         notes: what is to be said of them.
+        notes_of_training: see `Source`.
     """
 
     files: tuple[Path, ...]
@@ -57,6 +54,7 @@ class Images(Source):
     where: str
     class_names: tuple[str, ...]
     notes: tuple[str, ...]
+    notes_of_training: tuple[str, ...] = ()
 
     @property
     def is_slow(self) -> bool:
@@ -97,72 +95,6 @@ class Images(Source):
         return pixels
 
 
-def opened(file: Path) -> "Image.Image":
-    """An image of bytes, upright.
-
-    Raises:
-        DataError: it cannot be read, or nothing says how large its numbers may be.
-    """
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(file) as image:
-            upright = ImageOps.exif_transpose(image)
-    except Exception as error:  # Each format has exceptions of its own.
-        raise DataError(
-            f"not a readable image ({error})", where=str(file), hint="remove it"
-        ) from error
-    return _of_bytes(upright, file)
-
-
-def _of_bytes(image: "Image.Image", file: Path) -> "Image.Image":
-    """An image with a byte for each number; Pillow would make most of what is larger white.
-
-    Raises:
-        DataError: nothing says how large its numbers may be.
-    """
-    from PIL import Image
-
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.mode in ("I", "F"):
-        raise DataError(
-            f"the image holds numbers of 32 bits (mode {image.mode}), and nothing says how large "
-            "they may be",
-            where=str(file),
-            hint="save it with 8 or 16 bits, or give arrays",
-        )
-    return image
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """Whether it is of a system or a tool, such as ._1.png and .ipynb_checkpoints."""
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
-
-
-def image_files(path: Path) -> tuple[list[Path], list[tuple[Path, int]]]:
-    """The folders of classes, and the images in them, each with the number of its folder.
-
-    Raises:
-        DataError: there are no images.
-    """
-    seen = sorted(each for each in path.iterdir() if not _is_hidden(each, path))
-    folders = [each for each in seen if each.is_dir()]
-    found = [
-        (file, number)
-        for number, folder in enumerate(folders)
-        for file in sorted(folder.rglob("*"))
-        if file.suffix.lower() in _ENDINGS and file.is_file() and not _is_hidden(file, path)
-    ]
-    if not found:
-        raise DataError(
-            "the data is a folder without images in folders, and without .npy files",
-            where=str(path),
-            hint=_HINT,
-        )
-    return folders, found
-
-
 def read_images(path: Path, wanted: Wanted) -> Images:
     """The images of a folder.
 
@@ -170,16 +102,15 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         DataError: it has none, or not as many classes as the step.
         MissingPackageError: pillow is not installed.
     """
-    folders, found = image_files(path)
-    require_packages("PIL")
+    found = images_in(path)
     fed, channels = _image_input(wanted.inputs, path)
     label, classes = _class_label(wanted.labels, path)
-    names = tuple(each.name for each in folders)
-    if len(folders) != classes.count:
+    names = tuple(each.name for each in found.folders)
+    if len(names) != classes.count:
         raise DataError(
-            f"the folder has {len(folders)} classes, {listed(names)}; the step has {classes.count}",
+            f"the folder has {len(names)} classes, {listed(names)}; the step has {classes.count}",
             where=str(path),
-            hint=f"{_HINT} of the step, in the order of their names; one may be empty",
+            hint=f"{HINT} of the step, in the order of their names; one may be empty",
         )
     shape = fed.spec.shape
     size = shape[2:4] if channels == 1 else shape[1:3]
@@ -188,16 +119,18 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         f"{path}: images are made {size[0]} x {size[1]}, their numbers lie in {scale}; "
         f"{classes_text(names)}"
     )
+    numbers = np.array([number for _, number in found.files], np.int32)
     return Images(
-        tuple(file for file, _ in found),
-        np.array([number for _, number in found], np.int32),
+        tuple(file for file, _ in found.files),
+        numbers,
         fed,
         label,
         channels,
-        len(found),
+        len(found.files),
         str(path),
         names,
-        (note,),
+        tuple(filter(None, (note, note_of_others(path, found)))),
+        tuple(note_of_balance(numbers, label, str(path))),
     )
 
 

@@ -1,0 +1,1 @@
+"""Images in folders by class, as `torchvision.datasets.ImageFolder` has them."""

@@ -1,0 +1,74 @@
+"""An image of a file, decoded."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from odtc.core.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# What is near the end of a whole file; some programs write more behind it.
+_ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND", "GIF": b"\x3b"}
+_TAIL = 64
+
+
+def opened(file: Path) -> "Image.Image":
+    """An image of bytes, upright.
+
+    Raises:
+        DataError: it cannot be read, or nothing says how large its numbers may be.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(file) as image:
+            upright = ImageOps.exif_transpose(image)
+    except Exception as error:  # Each format has exceptions of its own.
+        raise DataError(
+            f"not a readable image ({error})", where=str(file), hint="remove it"
+        ) from error
+    return _of_bytes(upright, file)
+
+
+def is_readable(file: Path) -> bool:
+    """Whether a file begins as an image does, and ends so; one that seems cut is decoded."""
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            if _ENDS.get(image.format or "", b"") not in _tail(file):
+                image.load()
+            return True
+    except Exception:  # Each format has exceptions of its own.
+        return False
+
+
+def _tail(file: Path) -> bytes:
+    with file.open("rb") as opened_file:
+        opened_file.seek(0, os.SEEK_END)
+        opened_file.seek(max(opened_file.tell() - _TAIL, 0))
+        return opened_file.read()
+
+
+def _of_bytes(image: "Image.Image", file: Path) -> "Image.Image":
+    """An image with a byte for each number; Pillow would make most of what is larger white.
+
+    Raises:
+        DataError: nothing says how large its numbers may be.
+    """
+    from PIL import Image
+
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise DataError(
+            f"the image holds numbers of 32 bits (mode {image.mode}), and nothing says how large "
+            "they may be",
+            where=str(file),
+            hint="save it with 8 or 16 bits, or give arrays",
+        )
+    return image

@@ -1,0 +1,174 @@
+"""The files of images in folders by class, and what else is in these."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from odtc.core.errors import DataError
+from odtc.core.printable import printable
+from odtc.core.process.missing_packages import require_packages
+from odtc.runtime_rpc.data.ahead import ahead
+from odtc.runtime_rpc.data.images.decoded import is_readable
+from odtc.runtime_rpc.data.names import listed
+
+_ENDINGS = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+HINT = "make a folder of images for each class"
+# Parts of a data set, which torchvision and others have as folders beside each other.
+_PARTS = frozenset(("train", "training", "val", "valid", "validation", "test", "testing", "dev"))
+_OTHERS = ("file whose name is no image's", "files whose names are no images'")
+_WRONG = ("file is no readable image", "files are no readable images")
+# Files that are looked at to say what a folder has.
+_MOST = 10_000
+
+
+@dataclass(frozen=True)
+class ImageFolders:
+    """Images in folders by class.
+
+    Attributes:
+        folders: of the classes, in the order of their names.
+        files: of the images, each with the number of its folder.
+        others: files in these folders that are no images by their names.
+    """
+
+    folders: Sequence[Path]
+    files: Sequence[tuple[Path, int]]
+    others: Sequence[Path]
+
+
+def images_in(path: Path) -> ImageFolders:
+    """The folders of classes, and what is in them. What is hidden is no part of it.
+
+    Raises:
+        DataError: there are no images, a file is none, or folders are no classes.
+        MissingPackageError: pillow is not installed.
+    """
+    seen = sorted(each for each in path.iterdir() if not _is_hidden(each, path))
+    folders = [each for each in seen if each.is_dir()]
+    held = [
+        (file, number)
+        for number, folder in enumerate(folders)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and not _is_hidden(file, path)
+    ]
+    images = [each for each in held if each[0].suffix.lower() in _ENDINGS]
+    others = [file for file, _ in held if file.suffix.lower() not in _ENDINGS]
+    if not images:
+        raise _without_images(path)
+    _check_classes(path, folders, {number for _, number in images}, others)
+    _check_readable(path, [file for file, _ in images])
+    return ImageFolders(folders, images, others)
+
+
+def note_of_others(path: Path, found: ImageFolders) -> str:
+    """What is to be said of files that are no images; empty where there are none."""
+    if not found.others:
+        return ""
+    return f"{path}: left out are {_counted(path, found.others, *_OTHERS)}"
+
+
+def _check_classes(
+    path: Path, folders: Sequence[Path], used: set[int], others: Sequence[Path]
+) -> None:
+    """Checks that each folder may be a class.
+
+    Raises:
+        DataError: they are parts of a data set, or one has other files alone.
+    """
+    names = [each.name for each in folders]
+    if len(names) > 1 and {each.lower() for each in names} <= _PARTS:
+        raise DataError(
+            f"its folders are parts of a data set, {listed(names)}, and no classes",
+            where=str(path),
+            hint=f"give one of them, such as {path / names[0]}, and another one as the validation",
+        )
+    for number, folder in enumerate(folders):
+        inside = [each for each in others if each.is_relative_to(folder)]
+        if number not in used and inside:
+            raise DataError(
+                f"the folder {printable(folder.name)} has no images, but "
+                f"{_counted(folder, inside, *_OTHERS)}",
+                where=str(path),
+                hint="each folder is a class; move others away, or put a dot in front of their "
+                f"names; images end in {', '.join(sorted(_ENDINGS))}. Boxes, masks and captions "
+                "are given as arrays",
+            )
+
+
+def _check_readable(path: Path, files: Sequence[Path]) -> None:
+    """Checks that each file is an image that is whole; it is decoded when a step takes it.
+
+    Raises:
+        DataError: some do not.
+    """
+    require_packages("PIL")
+    found = ahead(is_readable, files)
+    wrong = [file for file, is_one in zip(files, found, strict=True) if not is_one]
+    if wrong:
+        raise DataError(
+            _counted(path, wrong, *_WRONG),
+            where=str(path),
+            hint="remove them, or put a dot in front of their names: what is hidden is left out",
+        )
+
+
+def _counted(path: Path, files: Sequence[Path], one: str, several: str) -> str:
+    count, names = len(files), listed([str(each.relative_to(path)) for each in files])
+    return f"{count} {one if count == 1 else several}: {names}"
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A kind of folders that is not read.
+
+    Attributes:
+        has: whether a folder with such files is of the kind.
+        hint: what to do with it.
+    """
+
+    has: Callable[[Path, Counter[str]], bool]
+    hint: str
+
+
+def _ends(*endings: str) -> Callable[[Path, Counter[str]], bool]:
+    return lambda _, found: any(ending in found for ending in endings)
+
+
+_FOLDERS = (
+    _Folder(
+        lambda path, _: any((path / n).is_file() for n in ("state.json", "dataset_dict.json")),
+        "it is a data set that Hugging Face saved: in Python trainer.fit(datasets.load_from_disk("
+        "PATH)), of one with parts [\"train\"] of it; or .to_parquet('data.parquet')",
+    ),
+    _Folder(
+        lambda path, _: any(f.suffix.lower() in _ENDINGS for f in islice(path.iterdir(), _MOST)),
+        "its images lie in no folder of a class: " + HINT,
+    ),
+    _Folder(
+        _ends(".csv", ".tsv", ".parquet", ".npz", ".safetensors", ".jsonl"),
+        "give one of its files, with all samples: pandas.concat joins several tables",
+    ),
+    _Folder(
+        _ends(".wav", ".flac", ".mp3", ".ogg"),
+        "compute features of sounds, and save them as arrays: docs/howto/keywords.md does so",
+    ),
+)
+
+
+def _without_images(path: Path) -> DataError:
+    files = islice((each for each in path.rglob("*") if each.is_file()), _MOST)
+    found = Counter(each.suffix.lower() or "without an ending" for each in files)
+    hint = next((kind.hint for kind in _FOLDERS if kind.has(path, found)), HINT)
+    has = listed([f"{count} {ending}" for ending, count in found.most_common()]) or "no files"
+    return DataError(
+        f"the data is a folder without images in folders, and without .npy files; it has {has}",
+        where=str(path),
+        hint=hint,
+    )
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Whether it is of a system or a tool, such as ._1.png and .ipynb_checkpoints."""
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
