@@ -135,10 +135,14 @@ def __getattr__(name: str) -> Any:
     if name == "schedules":
         return import_module("odtc.schedules")
     if name not in _HOME:
+        from odtc.core.elsewhere.names import NAMES
+        from odtc.core.elsewhere.rows import said_of
         from odtc.core.options.option_text import did_you_mean
 
-        near = did_you_mean(name, __all__)
-        raise AttributeError(f"module 'odtc' has no attribute {name!r}" + f"; {near}" * bool(near))
+        near = said_of(name, NAMES) or did_you_mean(name, __all__)
+        raise AttributeError(
+            f"module 'odtc' has no attribute {name!r}" + f"; {near.strip()}" * bool(near)
+        )
     module, attribute = _HOME[name]
     try:
         return getattr(import_module(module), attribute)

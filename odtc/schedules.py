@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from odtc.core.elsewhere.names import SCHEDULES as ELSEWHERE
+from odtc.core.elsewhere.rows import said_of
 from odtc.core.options.arguments import plainly_made, read_argument, read_fields, takes
 from odtc.core.options.checked_options import (
     check_options,
@@ -23,6 +25,7 @@ from odtc.core.options.checked_options import (
     require_options,
 )
 from odtc.core.options.kinds import REAL, TEXT, kind, whole_from
+from odtc.core.options.option_text import did_you_mean
 
 
 def _schedule(value: Any) -> Any:
@@ -166,6 +169,9 @@ SCHEDULES: dict[str, type[Schedule]] = {
 }
 
 
+NAMES = [*(kind.__name__ for kind in (*SCHEDULES.values(), Warmup)), "Schedule", "parse_schedule"]
+
+
 @takes("odtc.schedules.parse_schedule", text=TEXT, lr=REAL, updates=_UPDATES)
 def parse_schedule(text: str, lr: float, updates: int) -> Schedule:
     """Reads `cosine` or `step{every=100,gamma=0.5}`.
@@ -188,6 +194,17 @@ def _given(kind: type[Schedule], updates: int) -> dict[str, int]:
     """Facts of a run that a schedule needs."""
     lengths = {Cosine: "steps", OneCycle: "steps"}
     return {lengths[kind]: updates} if kind in lengths else {}
+
+
+def __getattr__(name: str) -> Any:
+    said = said_of(name, ELSEWHERE) or did_you_mean(name, NAMES)
+    raise AttributeError(
+        f"module 'odtc.schedules' has no attribute {name!r}" + f"; {said.strip()}" * bool(said)
+    )
+
+
+def __dir__() -> list[str]:
+    return NAMES
 
 
 def _cosine(begin: float, end: float, share: float) -> float:

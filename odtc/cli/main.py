@@ -26,7 +26,7 @@ from odtc.cli.old_names import by_new_names
 from odtc.cli.phones import device, devices
 from odtc.cli.switches import Help
 from odtc.cli.training import train
-from odtc.cli.unknown import unknown_options
+from odtc.cli.unknown import unknown_beside, unknown_options
 from odtc.core.disk.files import disk_full, disk_is_full
 from odtc.core.errors import ExitCode, OdtcError, UsageError, error_kinds
 from odtc.core.options.option_text import did_you_mean
@@ -75,6 +75,12 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options) -> None:
         options.setdefault("formatter_class", Help)
         super().__init__(allow_abbrev=False, **options)
+        self._words: Sequence[str] = ()
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
+        """What argparse reads; its words are kept, for what is said of those that are missing."""
+        self._words = args or ()
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raises what argparse would print.
@@ -85,6 +91,8 @@ class Parser(argparse.ArgumentParser):
         near = _INVALID.search(message)
         known = re.findall(r"'([^']*)'", near["known"]) if near else ()
         hint = did_you_mean(near["given"], known) if near else ""
+        if "required" in message:
+            hint = unknown_beside(self, self._words)
         raise UsageError(message, hint=f"{hint}`{self.prog} --help` shows what there is")
 
 

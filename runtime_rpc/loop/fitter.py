@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from odtc.core.elsewhere.names import TRAINER
+from odtc.core.elsewhere.rows import no_attribute
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import (
     ANYTHING,
@@ -37,8 +39,12 @@ _CALLBACKS = several(ANYTHING, "list of callbacks", "give a list, such as [odtc.
 class Fitter:
     """A trainer's loop over data."""
 
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute(self, name, TRAINER)
+
     @takes(
         "trainer.fit",
+        "; inputs and labels are one argument: fit((x, y), lr=0.05)",
         data=ANYTHING,
         lr=ANYTHING,
         epochs=_COUNT,

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from odtc.core.elsewhere.names import HISTORY
+from odtc.core.elsewhere.rows import no_attribute
 from odtc.core.errors import UsageError
 from odtc.core.notebook import html_table
 from odtc.core.options.option_text import did_you_mean
@@ -41,6 +43,9 @@ class History:
                 "history.rows has the rows",
             )
         return [row[key] for row in self.rows if key in row]
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute(self, name, HISTORY)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

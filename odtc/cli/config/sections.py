@@ -20,7 +20,7 @@ from odtc.cli.old_names import new_name, renamed_note
 from odtc.cli.parser_tree import Path, actions_of, leaves_of, long_names
 from odtc.cli.switches import Switch, name_for
 from odtc.core.errors import UsageError
-from odtc.core.options.option_text import did_you_mean
+from odtc.core.options.option_text import did_you_mean, meant
 
 # Tables with a table for each name, in which are those of commands; the later win.
 TARGET, MODEL = "target", "model"
@@ -204,7 +204,7 @@ class Sections:
         said = f"odtc {' '.join(command)}"
         if name in _GIVEN_ONLY:
             return self._error(f"{name!r} is given on the command line only", keys, WITHOUT)
-        near = did_you_mean(name, self.options(command))
+        near = meant(name, self.options(command), command_line=True)
         return self._error(
             f"{said} has no option {name!r}", keys, f"{near}`{said} --help` shows what there is"
         )

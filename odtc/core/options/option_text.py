@@ -4,20 +4,10 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 
+from odtc.core.elsewhere.arguments import argument_elsewhere
+
 # How adapters are written; not in braces, as there is one kind of them.
 LORA_FORM = "rank=8,alpha=16,targets=*.query*|*.value*"
-# Where what other libraries take is given.
-_RATE = "the learning rate goes to each step: lr= of trainer.step, --lr of odtc train; "
-_ELSEWHERE: dict[str, str] = {
-    "lr": _RATE,
-    "learning_rate": _RATE,
-    "betas": "they are beta1 and beta2; ",
-    "epochs": "call trainer.step or trainer.train for each batch of each; ",
-    "epsilon": "it is eps; ",
-    "lora_alpha": "it is alpha; ",
-    "metrics": "compare what trainer.evaluate gives with the labels; ",
-    "r": "it is rank; ",
-}
 # Of the letters of two names, the part that both have in one order. difflib's own bound, 0.6, calls
 # windows and ios near, each of whose letters windows has somewhere.
 _NEAR = 0.65
@@ -71,9 +61,18 @@ def close_name(name: str, known: Iterable[str]) -> str:
     return plain[close[0]] if close else ""
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """The beginning of a hint for an option that there is not: where it is given, or a near one."""
-    return _ELSEWHERE.get(name, "") or did_you_mean(name, known)
+def meant(name: str, known: Iterable[str], *, command_line: bool = False) -> str:
+    """The beginning of a hint for an option that there is not: where odtc has it, or a near one.
+
+    Args:
+        name: that was given; one of the command line with its dashes.
+        known: the names that there are.
+        command_line: whether it is said on the command line.
+    """
+    said = argument_elsewhere(name, command_line=command_line)
+    near = close_name(name, known)
+    # One that is spelt as it is here but for dashes and large letters is just that.
+    return f"{said}; " if said and _plain(near) != _plain(name) else did_you_mean(name, known)
 
 
 def _plain(name: str) -> str:

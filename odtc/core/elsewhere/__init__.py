@@ -1,0 +1,1 @@
+"""What other libraries take by another name, and where odtc has it."""
