@@ -179,6 +179,7 @@ class Artifact:
                 that the system can drop their pages between two updates. Not on GPUs.
 
         Raises:
+            ArtifactError: weights that the artifact leaves in a file are not there, or are others.
             DeviceError: the device cannot be reached, or cannot run the artifact, or has no room
                 for that file.
             OutputError: the same of this machine.
@@ -215,14 +216,20 @@ def _reached(url: str) -> "Session":
     return connect(url)
 
 
-@takes("odtc.load", path=PATH)
-def load(path: str | os.PathLike[str]) -> Artifact:
+@takes("odtc.load", path=PATH, weights=optional(PATH))
+def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Artifact:
     """Reads an artifact and checks its versions and hashes.
+
+    Args:
+        path: of the artifact.
+        weights: the folder with the files in which it leaves weights, if it was compiled with
+            `weights_beside`; that of the artifact if None. They are looked at when a trainer is
+            made.
 
     Raises:
         ArtifactError: it is missing, damaged, or of another version.
     """
-    return Artifact(bundles.load(path, _installed_tvm()))
+    return Artifact(bundles.load(path, _installed_tvm(), weights))
 
 
 def _installed_tvm() -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.static_kernels import check_kernels as check_static
 from odtc.backends.targets import CPU, Target, parse_target
+from odtc.core.artifact.beside import require_whole
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import BuildError, UnsupportedError, UsageError
 
@@ -48,7 +49,8 @@ def model_of(bundle: Bundle, name: str) -> Model:
 
     Raises:
         UsageError: the name is none for an app.
-        UnsupportedError: its step runs in TVM alone, as those for GPUs do.
+        UnsupportedError: its step runs in TVM alone, as those for GPUs do; or the artifact leaves
+            weights in files.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name for a model in an app", hint=_NAME_HINT)
@@ -63,6 +65,7 @@ def model_of(bundle: Bundle, name: str) -> Model:
             f"this step is for {target.name}, and apps have the runtime for CPUs alone so far",
             hint="compile the model for a CPU",
         )
+    require_whole(bundle, "export-app", "an app's package holds all that its step starts from")
     return Model(name, target, bundle.program, bundle.parameters, bundle.library)
 
 

@@ -34,6 +34,17 @@ def output_file(text: str) -> Path:
     return Path(text)
 
 
+def add_weights_folder(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for the folder of weights that an artifact leaves in a file."""
+    parser.add_argument(
+        "--weights-folder",
+        type=Path,
+        metavar="DIR",
+        help="with the model's files, where the artifact was compiled with --weights-beside "
+        "(default: the artifact's folder)",
+    )
+
+
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
     parser.add_argument("--json", action=Switch, help="print one JSON object on stdout")

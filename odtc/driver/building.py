@@ -52,7 +52,7 @@ def build(
     progress("link")
     root = private_folder()
     try:
-        return KeptStep(seal(made, model.name, digest, root), tuple(graph.lost))
+        return KeptStep(seal(made, model, digest, root), tuple(graph.lost))
     except BaseException:
         remove_folder(root)
         raise

@@ -54,6 +54,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     freeze_batch_norm: bool = False,
     lora: LoRA | str | None = None,
     quantize: str | None = None,
+    weights_beside: bool = False,
     shape: Shapes | None = None,
     batch_axis: Axes | None = None,
     set: Mapping[str, Any] | None = None,
@@ -99,6 +100,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             read are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each
             block of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`.
             Losses, `evaluate` and exports are those of the rounded weights.
+        weights_beside: whether the artifact leaves weights in the model's files, where these hold
+            them as the step reads them, and names the files: it is as much smaller, and a trainer
+            needs them beside the artifact, or in the folder that `odtc.load` is given. Bytes that
+            have changed are refused.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
         batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
@@ -163,6 +168,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         freeze_batch_norm=freeze_batch_norm,
         lora=lora,
         quantize=quantize,
+        weights_beside=weights_beside,
         shape=shape,
         batch_axis=batch_axis,
         set=set,
@@ -209,6 +215,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     freeze_batch_norm: bool = False,
     lora: LoRA | str | None = None,
     quantize: str | None = None,
+    weights_beside: bool = False,
     shape: Shapes | None = None,
     batch_axis: Axes | None = None,
     set: Mapping[str, Any] | None = None,
@@ -255,6 +262,10 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             read are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each
             block of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`.
             Losses, `evaluate` and exports are those of the rounded weights.
+        weights_beside: whether the artifact leaves weights in the model's files, where these hold
+            them as the step reads them, and names the files: it is as much smaller, and a trainer
+            needs them beside the artifact, or in the folder that `odtc.load` is given. Bytes that
+            have changed are refused.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
         batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
@@ -315,6 +326,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         freeze_batch_norm=freeze_batch_norm,
         lora=lora,
         quantize=quantize,
+        weights_beside=weights_beside,
         shape=shape,
         batch_axis=batch_axis,
         set=set,

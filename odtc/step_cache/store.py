@@ -82,7 +82,8 @@ def find(key: str, model: Path) -> KeptStep | None:
         # The model's file has changed since its hash was taken: who compiles reads it once more.
         remove_folder(root)
         return None
-    return KeptStep(bundles.owned(Bundle(manifest, root)), entry["warnings"])
+    bundle = Bundle(manifest, root, model.absolute().parent)
+    return KeptStep(bundles.owned(bundle), entry["warnings"])
 
 
 def _kept(manifest: Manifest) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from odtc.backends.targets import CPU, parse_target
+from odtc.core.artifact.beside import check_beside
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.files import check_programs
@@ -58,6 +59,7 @@ class NativeEngine:
     ) -> None:
         check_programs(bundle.root)
         check_placement(placement, session)
+        check_beside(bundle)
         manifest = self._manifest = bundle.manifest
         self._session, self._host = session, host
         # A profile begins and ends beside steps of other threads, and reads the clock's memory.
@@ -71,6 +73,7 @@ class NativeEngine:
                 loaded_runtime() if session.kind == CPU else loaded_gpu_runtime(),
                 offload_state=placement.offloaded_from,
                 check_weights=False,
+                beside=bundle.folder,
             )
         self._threads: tuple[int | None, str | None] = (1, None)
         asked = parse_target(manifest.target).threads

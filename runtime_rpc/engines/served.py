@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from odtc.backends.targets import CPU, parse_target
+from odtc.core.artifact.beside import require_whole
 from odtc.core.artifact.bundle import LIBRARY, PARAMETERS, PROGRAM, Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.errors import UnsupportedError
@@ -55,6 +56,7 @@ class ServedEngine:
                 hint="compile the model again with this version",
             )
         check_placement(placement, session)
+        require_whole(bundle, session.name, "the device's server is sent the artifact alone")
         members = [
             uploaded(session, Path(bundle.root, member))
             for member in (PROGRAM, PARAMETERS, LIBRARY)

@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from odtc.backends.targets import CPU
+from odtc.core.artifact.beside import read_beside
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DeviceError, UsageError
@@ -74,6 +76,7 @@ def allocate(
 
     Raises:
         UsageError: the device is a GPU, which reads no files.
+        ArtifactError: weights that the artifact leaves in a file are not there, or are others.
         DeviceError: it has no memory, or no room for a file.
         OutputError: the latter of this machine.
     """
@@ -91,7 +94,7 @@ def allocate(
     starting: dict[str, list[Argument]] = defaultdict(list)
     for item in manifest.of_role(*WEIGHT_ROLES, Role.AVERAGE):
         starting[averaged(item)].append(item)
-    for name, parts in read_tensors(bundle.parameters):
+    for name, parts in chain(read_tensors(bundle.parameters), read_beside(bundle)):
         for item in starting[name]:
             session.fill(tensors[item], parts())
     for item in manifest.of_role(Role.STATE):

@@ -41,7 +41,8 @@ class NativeTrainer:
         storage: a folder for files in place of memory.
         library: the runtime; the one that is built here if None.
         offload_state: bytes from which on optimizer state lies in such files; 0 for none.
-        check_weights: whether the file of weights is compared with the program's hash of it.
+        check_weights: whether weights are compared with the hashes that there are of them.
+        beside: the folder with weights that the artifact leaves in a file; that of its own if None.
 
     Raises:
         NativeError: a file cannot be read, or does not fit.
@@ -57,6 +58,7 @@ class NativeTrainer:
         offload_state: int = 0,
         *,
         check_weights: bool = True,
+        beside: str | os.PathLike[str] | None = None,
     ) -> None:
         self.library, self._opened = library or loaded_runtime(), Handle()
         members = (
@@ -67,6 +69,7 @@ class NativeTrainer:
         paths = [os.fsencode(path) for path in members]
         kept = None if storage is None else os.fsencode(storage)
         options = Options(*paths, kept, threads, None, None, offload_state, not check_weights)
+        options.beside = None if beside is None else os.fsencode(beside)
         code = self.library.odtc_open(c.byref(options), c.byref(self._opened))
         # Dropped without a word, its threads and memory go all the same.
         self._end = weakref.finalize(self, self.library.odtc_close, self._opened)

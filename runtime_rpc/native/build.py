@@ -64,7 +64,7 @@ SMALL = (
     *("-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
 )
 _FLAGS = (
-    *("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared"),
+    *("-std=c11", "-Os", "-fPIC", "-fvisibility=hidden", "-shared"),
     *("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack"),
     "-fno-plt",  # all symbols are bound at the start, so there is nothing to bind at a first call
     *SMALL,

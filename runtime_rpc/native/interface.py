@@ -68,6 +68,7 @@ class Options(c.Structure):
         ("unchecked_weights", c.c_int),
         ("gpu", c.c_int),
         ("gpu_cache", c.c_char_p),
+        ("beside", c.c_char_p),
     )
 
 

@@ -82,6 +82,7 @@ STEP = {
     "allow_split_batchnorm": NOT_FLAG,
     "allow_half_activations": NOT_FLAG,
     "offload": NOT_FLAG,
+    "weights_beside": NOT_FLAG,
     "dropout": NOT_FLAG,
     "seed": (*NOT_WHOLE, None, -1, 2**63),
     "tuned": NOT_FLAG,
@@ -315,7 +316,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "count": NOT_COUNT,
     },
     "connect": {"url": (5, b"x", "", "cuda", True, ["adb://A"]), "limits": (5, 1.0, "5s", {})},
-    "load": {"path": NOT_PATH},
+    "load": {"path": NOT_PATH, "weights": tuple(value for value in NOT_PATH if value is not None)},
     "match_weights": {
         "model": NOT_PATH,
         "weights": (5, None, b"w.pt", "", torch.nn.Linear(2, 2), {5: np.ones(2)}, {"w": "x"}),

@@ -87,6 +87,7 @@ def test_every_argument_is_in_the_table():
 
 # What each is called with, beside what is wrong.
 CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
+    "load": lambda _, given: odtc.load(**({"path": "a.odtc"} | given)),
     "compile": lambda s, k: odtc.compile(**{"model": s.model, "batch": 2} | k),
     "plan": lambda s, k: odtc.plan(**{"model": s.model, "batch": 2} | k),
     "match_weights": lambda s, k: odtc.match_weights(**{"model": s.model, "weights": {}} | k),

@@ -45,6 +45,7 @@ OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "normalize": (None, "imagenet", "mean=0.5,std=0.5", odtc.Normalize(0.5, 0.25)),
     "precision": ("float32", "mixed"),
     "dropout": (True, False),
+    "weights_beside": (False, True),
     "seed": (0, 1),
     "micro_batches": (None, 1, 2),
     "allow_split_batchnorm": (False, True),

@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say, stages
-from odtc.cli.options import CORES_HELP, add_json_option, add_steps_per_call, at_least, output_file
+from odtc.cli.options import (
+    CORES_HELP,
+    add_json_option,
+    add_steps_per_call,
+    add_weights_folder,
+    at_least,
+    output_file,
+)
 from odtc.core.disk.files import check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode
@@ -72,6 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     add("--trace", type=output_file, metavar="FILE", help="write a trace for ui.perfetto.dev")
     add("--html", type=output_file, metavar="FILE", help="write a page with the time line")
+    add_weights_folder(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -91,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     from odtc.runtime_rpc.data.wanted import Text
     from odtc.runtime_rpc.profile.trace import write_trace
 
-    artifact = load(args.artifact)
+    artifact = load(args.artifact, args.weights_folder)
     manifest = artifact.manifest
     feed: Iterable[Batch]
     if args.data:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.cli.interrupts import StopRequest
-from odtc.cli.options import add_json_option, group_of
+from odtc.cli.options import add_json_option, add_weights_folder, group_of
 from odtc.cli.switches import Switch
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
@@ -193,6 +193,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--ema", action=Switch, help="measure and export the moving averages of the weights")
     add_export_options(parser)
     add_running_options(parser)
+    add_weights_folder(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -212,7 +213,7 @@ def run(args: argparse.Namespace) -> int:
 
     course, keep, watching = asked.course, asked.keep, asked.watching
     kept_bytes = cache_bytes(course.feature_cache, "--feature-cache")
-    artifact = load(asked.artifact)
+    artifact = load(asked.artifact, args.weights_folder)
     manifest = artifact.manifest
     asked.check_manifest(manifest)
     source = read_source(course.data, manifest, asked.text)

@@ -82,10 +82,12 @@ class Bundle:
     Attributes:
         manifest: what it is.
         root: a private folder with the members; it goes when the bundle does.
+        folder: in which weights lie that the artifact leaves in a file of the model.
     """
 
     manifest: Manifest
     root: Path
+    folder: Path
 
     def opened(self) -> Self:
         """The bundle, whose folder is there.
@@ -159,14 +161,20 @@ def identity_in_program(program: Path) -> str:
         return file.read(_IDENTITY_BYTES).hex()
 
 
-def seal(manifest: Manifest, root: Path) -> Bundle:
-    """Makes a bundle of a private folder that holds all members, and hashes them."""
+def seal(manifest: Manifest, root: Path, folder: Path) -> Bundle:
+    """Makes a bundle of a private folder that holds all members, and hashes them.
+
+    Args:
+        manifest: without the hashes.
+        root: the private folder.
+        folder: of the model.
+    """
     hashes = {
         name: file_sha256(root / name)
         for name in MEMBERS
         if name not in _OPTIONAL or (root / name).exists()
     }
-    return owned(Bundle(replace(manifest, files=hashes), root))
+    return owned(Bundle(replace(manifest, files=hashes), root, folder))
 
 
 def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
@@ -186,12 +194,17 @@ def save(bundle: Bundle, path: str | os.PathLike[str]) -> None:
                 shutil.copyfileobj(source, target, _BLOCK)
 
 
-def load(path: str | os.PathLike[str], tvm_version: str | None) -> Bundle:
+def load(
+    path: str | os.PathLike[str],
+    tvm_version: str | None,
+    folder: str | os.PathLike[str] | None = None,
+) -> Bundle:
     """Unpacks an artifact and checks its versions, the hash of every member, and that all fit.
 
     Args:
         path: of the artifact.
         tvm_version: of this TVM; None where there is none, which could load a library.
+        folder: in which weights lie that are not in the artifact; None for that of the artifact.
 
     Raises:
         ArtifactError: it is missing, damaged, of another version, or made of several.
@@ -220,7 +233,8 @@ def load(path: str | os.PathLike[str], tvm_version: str | None) -> Bundle:
                 where=where,
                 hint="compile the model again with this version of odtc",
             )
-        bundle = owned(Bundle(manifest, private_folder()))
+        beside = Path(path).parent if folder is None else Path(folder)
+        bundle = owned(Bundle(manifest, private_folder(), beside.absolute()))
         for name in bundle.members:
             with archive.open(name) as source, open(bundle.root / name, "wb") as target:
                 shutil.copyfileobj(source, target, _BLOCK)

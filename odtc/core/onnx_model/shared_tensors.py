@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from safetensors import safe_open
 
+from odtc.core.artifact.beside import array_beside
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.coded import Shared
 
@@ -41,14 +42,20 @@ def take_out(model: onnx.ModelProto, arguments: Mapping[str, np.ndarray]) -> Map
 
 
 def model_in(bundle: Bundle) -> onnx.ModelProto:
-    """The model of an artifact, as it was compiled but for the data of its parameters."""
+    """The model of an artifact, as it was compiled but for the data of its parameters.
+
+    Raises:
+        ArtifactError: weights that it leaves in a file are not there, or are others.
+    """
     model = onnx.load(bundle.model, load_external_data=False)
     shared = bundle.manifest.shared
     with safe_open(bundle.parameters, framework="numpy") as file:
         for tensor in model.graph.initializer:
             if tensor.name in shared:
                 place = shared[tensor.name]
-                raw = file.get_tensor(place.argument).view(np.uint8)
+                beside = array_beside(bundle, place.argument)
+                value = file.get_tensor(place.argument) if beside is None else beside
+                raw = value.view(np.uint8)
                 tensor.raw_data = (raw ^ _HIGHEST if place.is_turned else raw).tobytes()
     return model
 

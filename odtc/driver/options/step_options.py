@@ -132,6 +132,20 @@ class StepOptions:
             "FORMAT",
         ),
     )
+    weights_beside: bool = option(
+        False,
+        FLAG,
+        "whether the artifact leaves weights in the model's files, where these hold them as the "
+        "step reads them, and names the files: it is as much smaller, and a trainer needs them "
+        "beside the artifact, or in the folder that `odtc.load` is given. Bytes that have changed "
+        "are refused.",
+        Flag(
+            "--weights-beside",
+            Form.ON,
+            "leave weights in the model's files, which a trainer then needs, too: beside the "
+            "artifact, or in --weights-folder",
+        ),
+    )
     shape: Shapes | None = option(
         None,
         kinds.SHAPES,

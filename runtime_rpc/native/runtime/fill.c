@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "beside.h"
 #include "sets.h"
-#include "sha256.h"
 #include "tensor_file.h"
 #include "trainer.h"
 
@@ -71,6 +71,7 @@ static odtc_code place_files(odtc_trainer *t, const odtc_options *options) {
 /* What is done with each tensor of the file of weights: first those are found that stay in it. */
 typedef struct {
   odtc_trainer *trainer;
+  const odtc_options *options;
   uint8_t *found; /* for each argument, whether it was */
   int in_place;
   int stays; /* whether some are used as they lie there */
@@ -108,6 +109,34 @@ static odtc_code take_entry(void *with, const odtc_entry *entry, odtc_problem *p
   return ODTC_OK;
 }
 
+/* The same of a weight that lies in another file, of which the metadata say where. */
+static odtc_code hear_place(void *with, const char *key, const char *text, odtc_problem *problem) {
+  static const char BESIDE[] = "beside:";
+  filling *f = with;
+  odtc_trainer *t = f->trainer;
+  const odtc_program *p = &t->program;
+  if (strncmp(key, BESIDE, sizeof BESIDE - 1)) return ODTC_OK;
+  const char *name = key + sizeof BESIDE - 1;
+  for (size_t n = 0; n < p->argument_count; ++n) {
+    const odtc_tensor *own = t->arguments + n;
+    odtc_pages *pages = t->files + n;
+    if (!is_weight(p->arguments[n].role) || strcmp(own->name, name)) continue;
+    if (!pages->at && odtc_map_beside(t, f->options, n, text)) return problem->code;
+    odtc_entry entry = {name, (unsigned)own->code, (unsigned)own->bits, (size_t)own->rank, {0},
+                        pages->at + pages->bytes - own->bytes, own->bytes};
+    if (own->rank) memcpy(entry.shape, own->shape, (size_t)own->rank * sizeof *own->shape);
+    if (take_entry(f, &entry, problem)) return problem->code;
+    if (!f->in_place && t->parts[n] != entry.data) odtc_unmap(pages);
+    return ODTC_OK;
+  }
+  return ODTC_OK;
+}
+
+static odtc_code read_weights(filling *f) {
+  odtc_trainer *t = f->trainer;
+  return odtc_tensor_file_read(t->weights, (odtc_listener){take_entry, hear_place, f}, &t->problem);
+}
+
 static void start_state(odtc_tensor *tensor, double value) {
   size_t count = tensor->bytes / 4;
   if (value == 0) return; /* as new pages are */
@@ -121,7 +150,7 @@ static void start_state(odtc_tensor *tensor, double value) {
 static odtc_code fill_weights(odtc_trainer *t, filling *f) {
   const odtc_program *p = &t->program;
   f->in_place = 0;
-  if (odtc_tensor_file_read(t->weights, (odtc_listener){take_entry, NULL, f}, &t->problem)) return t->problem.code;
+  if (read_weights(f)) return t->problem.code;
   for (size_t n = 0; n < p->argument_count; ++n) {
     const char *name = starts_from(p, n);
     if (name && !f->found[n])
@@ -132,25 +161,12 @@ static odtc_code fill_weights(odtc_trainer *t, filling *f) {
   return ODTC_OK;
 }
 
-/* Compares the file with the hash that the program has of it; one of before has none. No pages of the
-   file stay resident for this. */
+/* Compares the file with the hash that the program has of it; one of before has none. */
 static odtc_code check_weights(odtc_trainer *t, const char *path) {
-  enum { PIECE = 1 << 20 };
   const char *wanted = odtc_fact_of(&t->program, "weights_sha256", 0);
-  if (!wanted) return ODTC_OK;
-  const uint8_t *at = t->weights.at;
-  size_t left = t->weights.bytes;
-  uint8_t digest[ODTC_SHA256_BYTES];
   char found[ODTC_HEX_BYTES];
-  odtc_sha256_sum sum;
-  odtc_sha256_begin(&sum);
-  for (; left > PIECE; at += PIECE, left -= PIECE) {
-    odtc_sha256_add(&sum, at, PIECE / ODTC_SHA256_BLOCK);
-    odtc_leave_pages(at, PIECE);
-  }
-  odtc_sha256_end(&sum, at, left, digest);
-  odtc_leave_pages(at, left);
-  odtc_digest_text(digest, found);
+  if (!wanted) return ODTC_OK;
+  odtc_hash_pages(t->weights.at, t->weights.bytes, found);
   if (!strcmp(wanted, found)) return ODTC_OK;
   return odtc_fail(&t->problem, ODTC_DAMAGED,
                    "%.300s does not have the sha256 that the program was made with: it is damaged, or "
@@ -161,7 +177,7 @@ static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, fi
   if (odtc_map_file(options->weights, &t->weights, &t->problem)) return t->problem.code;
   if (place_files(t, options)) return t->problem.code;
   f->in_place = 1;
-  if (odtc_tensor_file_read(t->weights, (odtc_listener){take_entry, NULL, f}, &t->problem)) return t->problem.code;
+  if (read_weights(f)) return t->problem.code;
   if (odtc_resize(&t->state, place_all(t, NULL) + ODTC_ALIGNMENT, &t->problem))
     return t->problem.code;
   place_all(t, t->state.at);
@@ -174,7 +190,7 @@ static odtc_code place_and_fill(odtc_trainer *t, const odtc_options *options, fi
 
 odtc_code odtc_fill(odtc_trainer *t, const odtc_options *options) {
   const odtc_program *p = &t->program;
-  filling f = {.trainer = t, .found = calloc(p->argument_count + 1, 1)};
+  filling f = {.trainer = t, .options = options, .found = calloc(p->argument_count + 1, 1)};
   t->arguments = calloc(p->argument_count + 1, sizeof *t->arguments);
   t->parts = calloc(p->argument_count + 1, sizeof *t->parts);
   t->files = calloc(p->argument_count + 1, sizeof *t->files);

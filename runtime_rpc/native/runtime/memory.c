@@ -26,6 +26,11 @@ size_t odtc_aligned(size_t bytes) {
 }
 
 odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *problem) {
+  return odtc_map_part(path, 0, 0, pages, problem);
+}
+
+odtc_code odtc_map_part(const char *path, uint64_t offset, size_t bytes, odtc_pages *pages,
+                        odtc_problem *problem) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would be waited for */
   struct stat about;
   if (file < 0 || fstat(file, &about)) {
@@ -40,8 +45,16 @@ odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *probl
                      : S_ISDIR(about.st_mode) ? "a folder"
                                               : "a pipe or a device, not a file");
   }
-  size_t bytes = (size_t)about.st_size;
-  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  uint64_t size = (uint64_t)about.st_size;
+  if (!bytes) bytes = (size_t)size;
+  if (bytes > size || offset > size - bytes) {
+    close(file);
+    return odtc_fail(problem, ODTC_DAMAGED, "%.300s has %llu bytes, and ends before it should", path,
+                     (unsigned long long)size);
+  }
+  size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
+  bytes += before;
+  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, (off_t)(offset - before));
   int error = errno;
   close(file);
   if (at == MAP_FAILED)

@@ -23,6 +23,9 @@ size_t odtc_aligned(size_t bytes);
 
 /* Maps a file; what is written there stays in this process. */
 odtc_code odtc_map_file(const char *path, odtc_pages *pages, odtc_problem *problem);
+/* The same of a part of it, which ends where the pages do; they begin with a page of the file. */
+odtc_code odtc_map_part(const char *path, uint64_t offset, size_t bytes, odtc_pages *pages,
+                        odtc_problem *problem);
 /* Lets the system have the whole pages of a part of a mapped file, which nobody wrote to: whoever reads
    there again reads the file. */
 void odtc_leave_pages(const void *at, size_t bytes);

@@ -107,9 +107,11 @@ typedef struct {
   const odtc_kernels *kernels; /* that are linked in; they stay where they are */
   size_t offload_state;                    /* optimizer state and averages of so many bytes or more lie in such
                                               files; 0: none does */
-  int unchecked_weights; /* not 0: the file of weights is not compared with the hash that the program has of it */
+  int unchecked_weights; /* not 0: weights are not compared with the hashes that there are of them */
   int gpu;               /* of a step for GPUs, the number of the device: see odtc_gpu.h */
   const char *gpu_cache; /* a folder for kernels as the GPU's driver has compiled them; NULL: they are not kept */
+  const char *beside;    /* of an artifact that leaves weights in a file of the model, the folder with that; NULL: that
+                            of the weights */
 } odtc_options;
 
 /* Makes a trainer. The file of weights is read once as a whole, to compare its hash with that in the program: one that

@@ -69,9 +69,10 @@ struct Options {
   std::string name = "";
   const odtc_kernels *kernels = nullptr;
   std::size_t offload_state = 0;
-  bool check_weights = true;  // compare the file of weights with the hash that the program has of it
+  bool check_weights = true;  // compare weights with the hashes that there are of them
   int gpu = 0;                // of a step for GPUs, as in odtc_options
   std::string gpu_cache = "";
+  std::string beside = "";    // a folder with weights that are not in the artifact
 };
 
 class Trainer {
@@ -81,7 +82,7 @@ class Trainer {
     odtc_options given = {text(options.program), text(options.weights), text(options.library),
                           text(options.storage), options.threads,       text(options.name),
                           options.kernels,            options.offload_state, !options.check_weights,
-                          options.gpu,                text(options.gpu_cache)};
+                          options.gpu,                text(options.gpu_cache), text(options.beside)};
     odtc_trainer *made = nullptr;
     odtc_code code = odtc_open(&given, &made);
     trainer_.reset(made);

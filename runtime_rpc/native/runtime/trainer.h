@@ -21,7 +21,7 @@ struct odtc_trainer {
   odtc_pool *pool;
   odtc_pages weights; /* the file, where frozen weights are used as they lie there */
   odtc_pages state;   /* all other arguments, results, and parts of what a step is fed */
-  odtc_pages *files;  /* of each argument that lies in one of its own */
+  odtc_pages *files;  /* of each argument that lies in a file of its own, or beside the weights */
   odtc_pages arena;
   odtc_tensor *arguments;       /* as their user sees them */
   uint8_t **parts;              /* where a call reads each of them */

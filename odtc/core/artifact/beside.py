@@ -1,0 +1,196 @@
+"""Weights that an artifact leaves in files of its user: those of the model that it was compiled of.
+
+The metadata of parameters.safetensors say of each where it is:
+
+    "beside:NAME": "SHA256 OFFSET FILE"
+
+with the name of the file in the folder of the artifact, or in another one that the user gives. All
+bytes are compared with their hash before a trainer reads them, which takes a millisecond for some
+two megabytes; a process does it again only for a file that has changed since.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
+
+import numpy as np
+
+from odtc.core.artifact.bundle import Bundle
+from odtc.core.disk.package_files import COARSE_NS
+from odtc.core.disk.tensor_file import read_header
+from odtc.core.errors import ArtifactError, UnsupportedError
+from odtc.core.specs import WEIGHT_ROLES, TensorSpec
+
+_KEY = "beside:"
+# What is read at a time.
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A weight that lies in a file of the user's.
+
+    Attributes:
+        name: of the argument that starts from it.
+        sha256: of its bytes, in hex.
+        offset: where these begin.
+        file: path of the file, from the folder of the model.
+    """
+
+    name: str
+    sha256: str
+    offset: int
+    file: str
+
+
+def metadata_of(weights: Iterable[Beside]) -> dict[str, str]:
+    """What the file of an artifact's own weights says of those beside it."""
+    return {f"{_KEY}{each.name}": f"{each.sha256} {each.offset} {each.file}" for each in weights}
+
+
+def beside_of(bundle: Bundle) -> list[Beside]:
+    """The weights of an artifact that are not in it."""
+    with bundle.parameters.open("rb") as file:
+        metadata = read_header(file).metadata
+    return [
+        _read(key.removeprefix(_KEY), text)
+        for key, text in metadata.items()
+        if key.startswith(_KEY)
+    ]
+
+
+def files_beside(bundle: Bundle) -> dict[str, int]:
+    """The files that an artifact needs beside it, each with how many bytes of it are weights."""
+    sizes: dict[str, int] = {}
+    specs = _specs(bundle)
+    for each in beside_of(bundle):
+        sizes[each.file] = sizes.get(each.file, 0) + specs[each.name].nbytes
+    return sizes
+
+
+def require_whole(bundle: Bundle, where: str, why: str) -> None:
+    """Refuses an artifact that leaves weights in files.
+
+    Args:
+        bundle: the artifact.
+        where: what cannot take it.
+        why: it cannot.
+
+    Raises:
+        UnsupportedError: it does.
+    """
+    if files := files_beside(bundle):
+        raise UnsupportedError(
+            f"the artifact leaves weights in {', '.join(files)}, and {why}",
+            where=where,
+            hint="compile the model without --weights-beside",
+        )
+
+
+def check_beside(bundle: Bundle) -> None:
+    """Compares all weights that are not in an artifact with their hashes.
+
+    Raises:
+        ArtifactError: a file is missing, or has other bytes.
+    """
+    specs = _specs(bundle)
+    by_file: dict[str, list[Beside]] = {}
+    for each in beside_of(bundle):
+        by_file.setdefault(each.file, []).append(each)
+    for name, weights in by_file.items():
+        places = tuple((each.offset, specs[each.name].nbytes, each.sha256) for each in weights)
+        latest = time.time_ns() - COARSE_NS
+        with _opened(bundle, name) as file:
+            known = (*_said_of(file), places)
+            if known in _CHECKED:
+                continue
+            for each, (offset, size, sha256) in zip(weights, places, strict=True):
+                if _hash(file, offset, size) != sha256:
+                    raise _changed(bundle, name, each.name)
+            # Not what was written while it was read, or so shortly before that no time shows it.
+            said = _said_of(file)
+            if (*said, places) == known and said[-1] <= latest:
+                _CHECKED.add(known)
+
+
+def read_beside(bundle: Bundle) -> Iterator[tuple[str, Callable[[], Iterator[np.ndarray]]]]:
+    """Yields the name of each weight that is not in an artifact, and what reads its elements.
+
+    Raises:
+        ArtifactError: as of `check_beside`.
+    """
+    check_beside(bundle)
+    specs = _specs(bundle)
+    for each in beside_of(bundle):
+        yield each.name, partial(_parts, bundle, each, specs[each.name])
+
+
+def array_beside(bundle: Bundle, name: str) -> np.ndarray | None:
+    """A weight that is not in an artifact; None where it is, or there is none of that name."""
+    found = next((parts for each, parts in read_beside(bundle) if each == name), None)
+    return None if found is None else np.concatenate([*found()]).reshape(_specs(bundle)[name].shape)
+
+
+# Files whose weights had their hashes: what the system says of each, and the places.
+_CHECKED: set[tuple[object, ...]] = set()
+
+
+def _specs(bundle: Bundle) -> Mapping[str, TensorSpec]:
+    return {item.spec.name: item.spec for item in bundle.manifest.of_role(*WEIGHT_ROLES)}
+
+
+def _read(name: str, text: str) -> Beside:
+    sha256, offset, file = text.split(" ", 2)
+    return Beside(name, sha256, int(offset), file)
+
+
+def _opened(bundle: Bundle, name: str) -> BinaryIO:
+    try:
+        return (bundle.folder / name).open("rb")
+    except OSError as error:
+        raise ArtifactError(
+            f"weights of the step are in {name}, which cannot be read: {error.strerror or error}",
+            where=os.fspath(bundle.folder / name),
+            hint="put it beside the artifact, or name the folder that it is in: "
+            "odtc.load(path, weights=FOLDER), --weights-folder DIR",
+        ) from error
+
+
+def _changed(bundle: Bundle, name: str, weight: str) -> ArtifactError:
+    return ArtifactError(
+        f"{name} has another weight {weight!r} than when the step was compiled",
+        where=os.fspath(bundle.folder / name),
+        hint="bring back the file that it was compiled with, or compile the model again",
+    )
+
+
+def _said_of(file: BinaryIO) -> tuple[int, ...]:
+    said = os.fstat(file.fileno())
+    return said.st_dev, said.st_ino, said.st_size, said.st_mtime_ns, said.st_ctime_ns
+
+
+def _hash(file: BinaryIO, offset: int, size: int) -> str:
+    """The hash of a piece, or of less where the file ends before."""
+    file.seek(offset)
+    found = hashlib.sha256()
+    while size and (block := file.read(min(_BLOCK, size))):
+        found.update(block)
+        size -= len(block)
+    return found.hexdigest()
+
+
+def _parts(bundle: Bundle, weight: Beside, spec: TensorSpec) -> Iterator[np.ndarray]:
+    """Its elements, in flat parts."""
+    dtype, left = np.dtype(spec.dtype), spec.nbytes
+    with _opened(bundle, weight.file) as file:
+        file.seek(weight.offset)
+        while left:
+            part = file.read(min(_BLOCK, left))
+            if not part:
+                raise _changed(bundle, weight.file, weight.name)
+            yield np.frombuffer(part, dtype)
+            left -= len(part)
