@@ -168,8 +168,8 @@ class Artifact:
         Args:
             device: a session, `rpc://HOST:PORT/KEY` of a TVM RPC tracker, or `adb://SERIAL`; this
                 machine if None.
-            threads: worker threads of the step, at least 1; one for each core if None, as far as
-                the artifact's workspaces suffice, or as many as there are such cores.
+            threads: worker threads of a step on a CPU, at least 1; one for each core if None, as
+                far as the artifact's workspaces suffice, or as many as there are such cores.
             cores: what threads are bound to, each to one of its own: `big` for all but the
                 slowest, `little` for these, `all`, or numbers of cores, such as `4,5`.
             storage: a folder of the device, for files in place of memory, such as that in which
@@ -184,7 +184,8 @@ class Artifact:
                 for that file.
             OutputError: the same of this machine.
             UsageError: the artifact is closed; `threads` is not positive, or above the target's or
-                the number of cores; `cores` is unknown, or the device has no such core.
+                the number of cores; `cores` is unknown, or the device has no such core; one of
+                these, `storage` or `offload_state` is given for a step on a GPU.
         """
         from odtc.runtime_rpc.guards.turns import made_alone
         from odtc.runtime_rpc.memory.allocation import Placement

@@ -19,7 +19,7 @@ from odtc.comparison.case import Case, read_batch
 from odtc.comparison.measures.measure import commit, machine, versions
 from odtc.comparison.measures.parity import PARITY_STEPS
 from odtc.comparison.measures.values import Values, losses_text, values_file
-from odtc.comparison.ours import compile_step, write_data
+from odtc.comparison.ours import compile_step, threads_of, write_data
 from odtc.comparison.suite import Suite, find_suite, made
 from odtc.core.artifact.bundle import file_sha256
 from odtc.runtime_rpc.connect import connect
@@ -73,9 +73,10 @@ def _values(args: argparse.Namespace, suite: Suite, model: str, batch: int) -> V
         here, there = folder / "here.odtc", folder / "there.odtc"
         say(f"{model}, batch {batch}: compile it for this machine, and for {args.target}")
         compile_step(case, here)
-        planned = compile_step(replace(case, target=args.target), there)
+        other = replace(case, target=args.target)
+        planned = compile_step(other, there)
         say(f"{model}, batch {batch}: {PARITY_STEPS} steps of each")
-        expected, found = _losses(case, here, None), _losses(case, there, args.device)
+        expected, found = _losses(case, here, None), _losses(other, there, args.device)
         return Values(model, batch, case.lr, expected, found, planned)
 
 
@@ -84,7 +85,7 @@ def _losses(case: Case, artifact: Path, device: str | None) -> tuple[float, ...]
     x, y = read_batch(artifact.parent)
     session = connect(device)
     try:
-        trainer = load(artifact).trainer(session, threads=case.threads)
+        trainer = load(artifact).trainer(session, threads=threads_of(case))
         return tuple(trainer.step(x, y, case.lr) for _ in range(PARITY_STEPS))
     finally:
         session.close()

@@ -104,7 +104,7 @@ def uninterrupted(digits: Digits, path: Path) -> dict[str, int]:
     """The hash of each checkpoint of a run by the Python interface, to its step."""
     artifact = odtc.load(digits.artifact)
     samples, schedule = read_data(digits.train, artifact.manifest), Constant(LR)
-    trainer = artifact.trainer(threads=1)
+    trainer = artifact.trainer()
     trainer.run = run_identity(samples, SEED, schedule)
     found = {}
 

@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="URL",
         help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
     )
-    add("--threads", type=int, metavar="N", help="worker threads")
+    add("--threads", type=int, metavar="N", help="worker threads of a step on a CPU")
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add_steps_per_call(parser)
     add(

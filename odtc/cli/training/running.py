@@ -82,7 +82,7 @@ def add_running_options(parser: argparse.ArgumentParser) -> None:
         action=Switch,
         help="before each step, take the fastest plan that the machine's memory allows",
     )
-    add("--threads", type=int, metavar="N", help="worker threads")
+    add("--threads", type=int, metavar="N", help="worker threads of a step on a CPU")
     add(
         "--storage",
         metavar="FOLDER",
