@@ -13,6 +13,7 @@ from odtc.core.disk.sendable import hide
 from odtc.core.errors import DeviceError, DeviceLostError, UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import TEXT, instance, optional
+from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
 from odtc.runtime_rpc.guards.failures import FAILURES
 from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
 from odtc.runtime_rpc.sessions.local import LocalSession
@@ -22,7 +23,7 @@ from odtc.runtime_rpc.sessions.session import Session
 if TYPE_CHECKING:
     from tvm import rpc
 
-    from odtc.runtime_rpc.tracker.trackers import Address, Offer
+    from odtc.runtime_rpc.tracker.trackers import Address, Offer, Tracker
 
 _LAST_PORT = (1 << 16) - 1
 _URL = re.compile(r"rpc://(?P<host>[^/:\s]+):(?P<port>\d{1,5})/(?P<key>[^/\s]+)")
@@ -54,7 +55,8 @@ def connect(url: str | None = None, limits: Limits | None = None) -> Session:
 
     Raises:
         UsageError: the URL has another form.
-        DeviceError: there is no tracker, no device of that key, or it does not answer.
+        DeviceError: there is no tracker, no device of that key, or it does not answer; of a phone,
+            another device has its key.
         DeviceBusyError: it is in use.
     """
     if url is None:
@@ -65,7 +67,8 @@ def connect(url: str | None = None, limits: Limits | None = None) -> Session:
     if adb:
         from odtc.runtime_rpc.adb.setup import set_up
 
-        return _open(url, parse_place(set_up(unquote(adb["serial"])).url), limits or DEFAULT)
+        phone = set_up(unquote(adb["serial"]))
+        return _open(url, parse_place(phone.url), limits or DEFAULT, phone)
     return _open(url, parse_place(url), limits or DEFAULT)
 
 
@@ -86,13 +89,16 @@ def parse_place(url: str) -> Place:
     return Place((match["host"], int(match["port"])), match["key"])
 
 
-def _open(url: str, place: Place, limits: Limits) -> Session:
+def _open(url: str, place: Place, limits: Limits, phone: Phone | None = None) -> Session:
+    """A session with any device of a key, or with a phone alone."""
     from odtc.runtime_rpc.guards.watchdog import Watchdog
     from odtc.runtime_rpc.sessions.remote import RemoteSession
     from odtc.runtime_rpc.tracker import greeting
     from odtc.runtime_rpc.tracker.trackers import Offer, tracker_at
 
     with tracker_at(place.tracker, limits.connect, url) as tracker:
+        if phone:
+            _check_alone(tracker, phone)
         offer = tracker.request(place.key, limits.request)
     address = _numeric(offer.address, url)
     found = greeting.status(address, limits.connect, url)
@@ -104,6 +110,23 @@ def _open(url: str, place: Place, limits: Limits) -> Session:
     weakref.finalize(remote, watchdog.stop)
     serves_programs = greeting.serves_programs(found)
     return RemoteSession(url, remote, watchdog=watchdog, serves_programs=serves_programs)
+
+
+def _check_alone(tracker: "Tracker", phone: Phone) -> None:
+    """Checks that no other device has the key of a phone: the tracker gives any of a key.
+
+    Raises:
+        DeviceError: others have it.
+    """
+    found = {at for it in tracker.devices() if it.key == phone.key for at in it.addresses}
+    if others := found - {(LOOPBACK, phone.port)}:
+        raise DeviceError(
+            f"{len(others) + 1} devices have the key {phone.key!r}: the tracker may give another "
+            "one than this phone",
+            where=f"adb://{phone.serial}",
+            hint=f"give it a key of its own, `odtc device setup {phone.serial} --key NAME`, or "
+            f"take any of them: {phone.url}",
+        )
 
 
 def _numeric(address: "Address", url: str) -> "Address":

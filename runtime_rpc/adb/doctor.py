@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from odtc.core.errors import DeviceError
-from odtc.runtime_rpc.adb import state
+from odtc.runtime_rpc.adb import server, state
 from odtc.runtime_rpc.adb.client import Adb, find_adb
 from odtc.runtime_rpc.adb.server import FOLDER, log_lines, tracker_name
 from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
@@ -36,10 +36,10 @@ def examine(serial: str) -> Iterator[LinkCheck]:
     phone = state.find(serial)
     looks: dict[str, Callable[[], str]] = {
         "adb": find_adb,
-        "phone": lambda: _said(adb.check(), "is there"),
-        "disk": lambda: adb.shell(f"df -k {_existing(adb)} | tail -n 1").strip(),
+        "phone": lambda: _phone(adb),
+        "disk": lambda: _disk(adb),
         "set up": lambda: _known(phone, serial).url,
-        "server": lambda: _process(adb, serial),
+        "server": lambda: _process(adb, _known(phone, serial)),
         "forward": lambda: _forward(adb, _known(phone, serial)),
         "reverse": lambda: _reverse(adb, _known(phone, serial)),
         "answer": lambda: _answer(_known(phone, serial)),
@@ -53,12 +53,27 @@ def examine(serial: str) -> Iterator[LinkCheck]:
             return
 
 
-def _said(_: None, text: str) -> str:
-    return text
+def _phone(adb: Adb) -> str:
+    adb.check()
+    return f"is there, {server.check_abi(adb)}"
 
 
-def _existing(adb: Adb) -> str:
-    return adb.shell(f"test -d {FOLDER} && echo {FOLDER} || echo /data/local/tmp").strip()
+def _disk(adb: Adb) -> str:
+    """Room where the server's folder is, or will be."""
+    said = adb.shell(
+        f"at={FOLDER}; test -e $at || at=/data/local/tmp; "
+        "test -d $at && test -w $at && df -k $at | tail -n 1 || true"
+    ).strip()
+    if not said:
+        raise server.no_folder(adb, "it cannot be written to")
+    free = server.free_kib(said)
+    if free < server.ROOM_KIB:
+        raise DeviceError(
+            f"{free} KiB are left; odtc needs {server.ROOM_KIB} KiB",
+            where=adb.serial,
+            hint="free space on the phone",
+        )
+    return said
 
 
 def _known(phone: Phone | None, serial: str) -> Phone:
@@ -67,10 +82,13 @@ def _known(phone: Phone | None, serial: str) -> Phone:
     return phone
 
 
-def _process(adb: Adb, serial: str) -> str:
+def _process(adb: Adb, phone: Phone) -> str:
+    serial = phone.serial
     pid = adb.shell(f"kill -0 $(cat {FOLDER}/pid) 2>/dev/null && cat {FOLDER}/pid || true").strip()
     if not pid:
         raise _broken(f"it does not run; its log ends with\n{log_lines(adb)}", serial)
+    if server.running(adb) not in (None, server.started(phone)):
+        raise _broken("another computer, or another user, has set the phone up since", serial)
     return f"process {pid}"
 
 
@@ -97,8 +115,11 @@ def _answer(phone: Phone) -> str:
 
 
 def _registered(phone: Phone) -> str:
-    with tracker_at((LOOPBACK, phone.tracker), _SECONDS, phone.url) as tracker:
-        found = {it.key: it for it in tracker.devices()}
+    try:
+        with tracker_at((LOOPBACK, phone.tracker), _SECONDS, phone.url) as tracker:
+            found = {it.key: it for it in tracker.devices()}
+    except DeviceError as error:
+        raise _broken(error.what, phone.serial) from error
     if phone.key not in found:
         raise _broken("the server is not registered at the tracker", phone.serial)
     return f"{found[phone.key].free} free, {found[phone.key].waiting} waiting"

@@ -56,6 +56,13 @@ class LocalTracker:
                     hint="that file says why",
                 )
 
+    def end(self) -> None:
+        """Ends one that was started just now and that no phone needs."""
+        if self.process and not _is_used(self.port):
+            self.process.kill()
+            self.process.wait()
+            _path(self.port).unlink(missing_ok=True)
+
 
 def ensure(port: int) -> int:
     """Ensures that a tracker answers at a port of loopback, and returns the port; 0 is any.
@@ -76,7 +83,8 @@ def begin(port: int) -> LocalTracker:
         MissingPackageError: TVM is not installed, of which the tracker is.
     """
     with state.alone("the tracker"):
-        if port and _answers(port):
+        # One that somebody else has started just now imports TVM before it answers.
+        if port and _answers(port, _START_SECONDS if _path(port).exists() else _SECONDS):
             return LocalTracker(port)
         require_packages("tvm", "tornado")
         try:
@@ -94,7 +102,7 @@ def begin(port: int) -> LocalTracker:
 def stop_if_unused(port: int) -> bool:
     """Ends the tracker that `ensure` started, if no phone needs it; whether it did."""
     path = _path(port)
-    if not path.exists() or any(phone.tracker == port for phone in state.phones()):
+    if not path.exists() or _is_used(port):
         return False
     key = json.loads(path.read_text())["key"]
     with suppress(DeviceError), tracker_at((LOOPBACK, port), _SECONDS, _name(port)) as tracker:
@@ -103,9 +111,13 @@ def stop_if_unused(port: int) -> bool:
     return True
 
 
-def _answers(port: int) -> bool:
+def _is_used(port: int) -> bool:
+    return any(phone.tracker == port for phone in state.phones())
+
+
+def _answers(port: int, seconds: float = _SECONDS) -> bool:
     try:
-        with tracker_at((LOOPBACK, port), _SECONDS, _name(port)):
+        with tracker_at((LOOPBACK, port), seconds, _name(port)):
             return True
     except DeviceError:
         return False
@@ -115,7 +127,7 @@ def _start(port: int) -> subprocess.Popen[bytes]:
     """Starts a tracker that goes on without this process and its terminal; it listens then."""
     key = secrets.token_hex(16)
     path = _path(port)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    state.make_folder()
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps({"port": port, "key": key}))
     with path.with_suffix(".log").open("wb") as log:

@@ -8,6 +8,8 @@ import hashlib
 import shlex
 import time
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from odtc.core.disk.left_behind import temporary_folder
@@ -21,13 +23,14 @@ from odtc.runtime_rpc.tracker import greeting
 
 FOLDER = "/data/local/tmp/odtc"
 START_SECONDS = 90.0
+# Beside the program, and the one that it replaces: for a step, of which nobody knows here.
+ROOM_KIB = 1024
 
 _ASK_SECONDS = 5.0
 _POLL_SECONDS = 0.05
 _LOG_LINES = 15
 _ABIS = ("arm64-v8a",)
-# Beside the program, and the one that it replaces: for a step, of which nobody knows here.
-_ROOM_KIB = 1024
+_LISTEN, _PORT, _ABSTRACT = "--listen", "--port", "abstract"
 
 # Its words are the server's options. An emulator is named by the stand-in alone.
 _START = (
@@ -43,34 +46,69 @@ def server_name(phone: Phone) -> str:
 
 
 def tracker_name(phone: Phone) -> str:
-    """The abstract socket on a phone that is forwarded to the tracker."""
-    return f"odtc-{slug(phone.key)}-tracker"
+    """The abstract socket on a phone that leads to the tracker: one for each computer."""
+    return f"odtc-{slug(phone.key)}-tracker-{phone.port}"
 
 
-def program_hash(program: bytes) -> str:
-    """What a server that was started from here says of its program."""
-    return hashlib.sha256(program).hexdigest()[:16]
+def identity(program: bytes, phone: Phone) -> str:
+    """What a server that was started from here says of itself: its program, and whose it is."""
+    return hashlib.sha256(f"{phone.key}:{phone.port}:".encode() + program).hexdigest()[:16]
 
 
 def ask(phone: Phone, message: dict[str, Any]) -> dict[str, Any] | None:
     """Asks a phone's server and returns its answer; None if there is no server."""
+    return ask_at(phone.port, message)
+
+
+def ask_at(port: int, message: dict[str, Any]) -> dict[str, Any] | None:
+    """Asks the server that a port of this host leads to; None if there is none."""
     with (
         suppress(OSError, ValueError),
-        greeting.greet((LOOPBACK, phone.port), _ASK_SECONDS) as connection,
+        greeting.greet((LOOPBACK, port), _ASK_SECONDS) as connection,
     ):
         return wire.ask(connection, message)
     return None
 
 
-def is_current(phone: Phone, program: bytes) -> bool:
-    """Whether the phone's server runs and is this program."""
+def is_current(adb: Adb, phone: Phone, program: bytes) -> bool:
+    """Whether the phone's server runs, is this program, was started from here and has its folder.
+
+    Who removes the folder removes what sessions need, and leaves the server alone.
+    """
     found = ask(phone, {"ask": "status"})
-    if found is None or found.get("files") != program_hash(program):
+    if found is None or found.get("files") != identity(program, phone):
         return False
     with suppress(DeviceError):
         greeting.check_versions(found, phone.serial)
-        return True
+        return bool(adb.shell(f"test -d {FOLDER}/sessions && echo yes || true").strip())
     return False
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A server that runs on a phone, whoever started it.
+
+    Attributes:
+        socket: that it listens at, an abstract one.
+        port: that leads to it, on the computer that started it.
+    """
+
+    socket: str
+    port: str
+
+
+def started(phone: Phone) -> RunningServer:
+    """A phone's server as it was started from here."""
+    return RunningServer(server_name(phone), str(phone.port))
+
+
+def running(adb: Adb) -> RunningServer | None:
+    """The server that runs on the phone, by the words that it was started with."""
+    pid = f"$(cat {FOLDER}/pid 2>/dev/null)"
+    words = adb.shell(f"cat /proc/{pid}/cmdline 2>/dev/null | tr '\\0' '\\n'").split("\n")
+    said = dict(pairwise(words))
+    kind, _, socket = said.get(_LISTEN, "").partition(":")
+    return RunningServer(socket, said.get(_PORT, "")) if kind == _ABSTRACT else None
 
 
 def log_lines(adb: Adb) -> str:
@@ -80,11 +118,11 @@ def log_lines(adb: Adb) -> str:
     return ""
 
 
-def push(adb: Adb, program: bytes, progress: Progress) -> None:
-    """Pushes the program beside one that runs.
+def check_abi(adb: Adb) -> str:
+    """The phone's ABI, for which there is a server.
 
     Raises:
-        DeviceError: the phone has another ABI, or no room.
+        DeviceError: there is none.
     """
     abi = adb.shell("getprop ro.product.cpu.abi").strip()
     if abi not in _ABIS:
@@ -93,9 +131,35 @@ def push(adb: Adb, program: bytes, progress: Progress) -> None:
             where=adb.serial,
             hint="use a phone whose Android is a 64-bit one",
         )
-    adb.shell(f"mkdir -p {FOLDER} && chmod 700 {FOLDER}")
-    needed = -(-len(program) // 1024) + _ROOM_KIB
-    free = int(adb.shell(f"df -k {FOLDER}").splitlines()[-1].split()[-3])
+    return abi
+
+
+def no_folder(adb: Adb, reason: str) -> DeviceError:
+    """The error for a folder that the server cannot have."""
+    return DeviceError(
+        f"the server's folder on the phone cannot be used: {reason}",
+        where=f"{adb.serial}, {FOLDER}",
+        hint=f"remove what is there, by `adb -s {adb.serial} shell rm -r {FOLDER}`; adb's shell "
+        "has to be able to write there",
+    )
+
+
+def free_kib(line: str) -> int:
+    """KiB that are left, by a line of `df -k`."""
+    return int(line.split()[-3])
+
+
+def push(adb: Adb, program: bytes, progress: Progress) -> None:
+    """Pushes the program beside one that runs.
+
+    Raises:
+        DeviceError: the phone has another ABI, no folder for it, or no room.
+    """
+    check_abi(adb)
+    if said := adb.shell(f"{{ mkdir -p {FOLDER} && chmod 700 {FOLDER}; }} 2>&1 || true").strip():
+        raise no_folder(adb, said.splitlines()[-1])
+    needed = -(-len(program) // 1024) + ROOM_KIB
+    free = free_kib(adb.shell(f"df -k {FOLDER}").splitlines()[-1])
     if free < needed:
         raise DeviceError(
             f"the phone has {free} KiB left; odtc's server needs {needed} KiB",
@@ -124,13 +188,13 @@ def start(adb: Adb, phone: Phone, files: str) -> None:
     Args:
         adb: of the phone.
         phone: to be.
-        files: its hash.
+        files: its `identity`.
 
     Raises:
         DeviceError: it does not start; with the end of its log.
     """
-    where = ("--listen", f"abstract:{server_name(phone)}")
-    tracker = ("--tracker", f"abstract:{tracker_name(phone)}", "--port", str(phone.port))
+    where = (_LISTEN, f"{_ABSTRACT}:{server_name(phone)}")
+    tracker = ("--tracker", f"{_ABSTRACT}:{tracker_name(phone)}", _PORT, str(phone.port))
     # The phone's shell reads these words, and a key is whatever its user calls the phone.
     options = shlex.join((*where, *tracker, "--key", phone.key, "--files", files))
     # When this shell ends, processes that are still in its session may get SIGHUP. A host that has

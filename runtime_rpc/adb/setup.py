@@ -9,14 +9,14 @@ ready is left as it is.
 """
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from odtc.core.errors import DeviceError, UsageError
+from odtc.core.errors import DeviceBusyError, DeviceError, UsageError
 from odtc.core.process.progress import Progress, silent
-from odtc.runtime_rpc.adb import local_tracker, server, state
+from odtc.runtime_rpc.adb import local_tracker, ports, server, state
 from odtc.runtime_rpc.adb.client import Adb
-from odtc.runtime_rpc.adb.server import log_lines, server_name, tracker_name
+from odtc.runtime_rpc.adb.server import log_lines, tracker_name
 from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
 from odtc.runtime_rpc.native.android.device import android_device
 from odtc.runtime_rpc.tracker.trackers import tracker_at
@@ -44,6 +44,7 @@ def set_up(
     Raises:
         UsageError: no URL can have that key.
         DeviceError: the phone is not there, has another ABI, or its server does not start.
+        DeviceBusyError: a session runs there, of another computer or another version.
         DeviceLostError: the phone does not answer.
         BuildError: this installation has no server for phones, and cannot compile one.
     """
@@ -51,23 +52,67 @@ def set_up(
         _check_key(key)
     adb = Adb(serial)
     adb.check()
-    with state.alone(serial):
-        program = android_device()
-        here = local_tracker.begin(_port(serial, tracker))
-        wanted = _wanted(serial, key, here.port)
-        forwarded = replace(wanted, port=_forward(adb, wanted))
-        if forwarded == state.find(serial) and server.is_current(forwarded, program):
-            here.wait()
-            _wait_until_registered(forwarded, adb)
-            return forwarded
-        server.push(adb, program, progress)
-        server.stop(adb, forwarded)
-        progress("starting the server on the phone")
-        state.save(forwarded)
-        server.start(adb, forwarded, server.program_hash(program))
+    with state.alone(serial), ExitStack() as undo:
+        program, before = android_device(), state.find(serial)
+        here = local_tracker.begin(_port(before, tracker))
+        undo.callback(here.end)
+        wanted = _wanted(serial, before, key, here.port)
+        if wanted != before:
+            _check_no_session(adb, before)
+        phone = replace(wanted, port=ports.forward(adb, wanted))
+        if phone != before:
+            undo.callback(ports.remove, adb, phone)
+        ports.reverse(adb, phone)
+        if phone != before or not server.is_current(adb, phone, program):
+            _check_no_session(adb, before)
+            server.push(adb, program, progress)
+            server.stop(adb, phone)
+            progress("starting the server on the phone")
+            state.save(phone)
+            undo.pop_all()
+            server.start(adb, phone, server.identity(program, phone))
         here.wait()
-        _wait_until_registered(forwarded, adb)
-    return forwarded
+        _wait_until_registered(phone, adb)
+        if before:
+            _leave(adb, before, phone)
+    return phone
+
+
+def _check_no_session(adb: Adb, before: Phone | None) -> None:
+    """Checks that no session runs on the phone, which another server there would end.
+
+    Args:
+        adb: of the phone.
+        before: the phone as it was set up from here; None if it was not.
+
+    Raises:
+        DeviceBusyError: one runs.
+    """
+    found = server.running(adb)
+    if found is None:
+        return
+    with ports.port_to(adb, found.socket) as port:
+        said = server.ask_at(port, {"ask": "status"})
+    if not said or not said.get("busy"):
+        return
+    if before and found == server.started(before):
+        whose, stop = "", f"`odtc device stop {adb.serial}`"
+    else:
+        whose = ", which another computer or another user has set up"
+        stop = "`odtc device stop` there"
+    raise DeviceBusyError(
+        f"a session runs on the phone{whose}: it would end",
+        where=adb.serial,
+        hint=f"wait for its end, or end it by {stop}",
+    )
+
+
+def _leave(adb: Adb, before: Phone, phone: Phone) -> None:
+    """Leaves what a phone had under another key, or at another tracker."""
+    if tracker_name(before) != tracker_name(phone):
+        ports.remove_reverse(adb, before)
+    if before.tracker != phone.tracker:
+        local_tracker.stop_if_unused(before.tracker)
 
 
 def stop(serial: str) -> None:
@@ -89,11 +134,10 @@ def stop(serial: str) -> None:
         # If the phone is gone, there is nothing to stop.
         with suppress(DeviceError):
             adb.check()
-            server.stop(adb, phone)
-        with suppress(DeviceError):
-            adb.run("reverse", "--remove", f"localabstract:{tracker_name(phone)}")
-        with suppress(DeviceError):
-            adb.run("forward", "--remove", f"tcp:{phone.port}")
+            # Another computer may have set the phone up since.
+            if server.running(adb) in (None, server.started(phone)):
+                server.stop(adb, phone)
+        ports.remove(adb, phone)
         state.forget(serial)
     local_tracker.stop_if_unused(phone.tracker)
 
@@ -109,30 +153,17 @@ def _check_key(key: str) -> None:
         )
 
 
-def _port(serial: str, tracker: int | None) -> int:
+def _port(before: Phone | None, tracker: int | None) -> int:
     """The tracker's port; any is the one of before, if there is one."""
-    before = state.find(serial)
     if before and not tracker:
         return before.tracker
     return local_tracker.DEFAULT_PORT if tracker is None else tracker
 
 
-def _wanted(serial: str, key: str | None, tracker: int) -> Phone:
+def _wanted(serial: str, before: Phone | None, key: str | None, tracker: int) -> Phone:
     """The phone to set up; its port is the former one, or 0."""
-    before = state.find(serial)
     key = key or (before.key if before else state.slug(serial))
     return Phone(serial, key, before.port if before else 0, tracker)
-
-
-def _forward(adb: Adb, phone: Phone) -> int:
-    """Forwards ports through adb, each to its socket; returns the server's port on this host."""
-    adb.run("reverse", f"localabstract:{tracker_name(phone)}", f"tcp:{phone.tracker}")
-    there = f"localabstract:{server_name(phone)}"
-    if phone.port:
-        with suppress(DeviceError):
-            adb.run("forward", f"tcp:{phone.port}", there)
-            return phone.port
-    return int(adb.run("forward", "tcp:0", there))
 
 
 def _wait_until_registered(phone: Phone, adb: Adb) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from odtc.core.disk.files import atomic_write
 from odtc.core.disk.locks import wait_for_lock
+from odtc.core.errors import OutputError
 
 LOOPBACK = "127.0.0.1"
 
@@ -42,6 +43,25 @@ def folder() -> Path:
     return Path(base) / "odtc" / "devices"
 
 
+def make_folder() -> None:
+    """Makes the folder.
+
+    Raises:
+        OutputError: it cannot be made, or not be written to.
+    """
+    try:
+        folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        reason = "" if os.access(folder(), os.W_OK) else "it cannot be written to"
+    except OSError as error:
+        reason = str(error.strerror)
+    if reason:
+        raise OutputError(
+            f"there is no folder for the phones that were set up: {reason}",
+            where=str(folder()),
+            hint="name a folder that can be written to in XDG_STATE_HOME",
+        )
+
+
 def phones() -> Iterator[Phone]:
     """All phones that were set up."""
     for path in sorted(folder().glob("phone-*.json")):
@@ -55,10 +75,13 @@ def find(serial: str) -> Phone | None:
 
 
 def save(phone: Phone) -> None:
-    """Remembers a phone."""
-    path = _path(phone.serial)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with atomic_write(path) as temporary:
+    """Remembers a phone.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    make_folder()
+    with atomic_write(_path(phone.serial)) as temporary:
         temporary.write_text(json.dumps(asdict(phone)))
 
 
@@ -69,8 +92,12 @@ def forget(serial: str) -> None:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """A lock among this user's processes, for one phone by its serial, or another thing."""
-    folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    """A lock among this user's processes, for one phone by its serial, or another thing.
+
+    Raises:
+        OutputError: there is no place for it.
+    """
+    make_folder()
     with _path(name).with_suffix(".lock").open("w") as lock:
         wait_for_lock(lock.fileno())
         yield

@@ -357,7 +357,7 @@ def test_a_server_of_another_version_is_replaced(
         phone, program = Adb(ready.serial), device.android_device()
         server.push(phone, program, silent)
         server.stop(phone, known)
-        server.start(phone, known, server.program_hash(program))
+        server.start(phone, known, server.identity(program, known))
         setup._wait_until_registered(known, phone)
     with pytest.raises(DeviceError, match=r"odtc is 0\.0\.1 there and .* here"):
         odtc.connect(known.url)

@@ -11,6 +11,7 @@ from odtc.cli.console import emit, emit_json, stages
 from odtc.cli.options import add_json_option, at_least
 from odtc.core.errors import ExitCode
 
+_LAST_PORT = (1 << 16) - 1
 # As a shell has it, of a process that a signal has ended.
 _SIGNALLED = 128
 
@@ -31,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     setup.add_argument(
         "--tracker",
-        type=at_least(0),
+        type=at_least(0, _LAST_PORT),
         metavar="PORT",
         help="of the tracker on this host's loopback; it is started if there is none; 0 is any "
         "(default: 9190)",
@@ -45,7 +46,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     doctor.set_defaults(run=_doctor)
     shell = actions.add_parser("shell", help="a shell in the server's folder")
     _serial(shell)
-    shell.add_argument("command", nargs="*", metavar="WORD", help="run this instead")
+    shell.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="WORD", help="run this instead, options and all"
+    )
     shell.set_defaults(run=_shell)
     build = actions.add_parser(
         "build",
@@ -116,7 +119,9 @@ def _doctor(args: argparse.Namespace) -> int:
         emit_json({"checks": [vars(check) for check in checks]})
     else:
         for check in checks:
-            emit(f"{'ok    ' if check.well else 'BROKEN'}  {check.name}: {check.said}")
+            first, *log = check.said.splitlines()
+            mark = "ok    " if check.well else "BROKEN"
+            emit(f"{mark}  {check.name}: {first}", *(f"        {line}" for line in log))
             if check.hint:
                 emit(f"        {check.hint}")
     return ExitCode.OK if all(check.well for check in checks) else ExitCode.DEVICE
@@ -129,7 +134,13 @@ def _shell(args: argparse.Namespace) -> int:
 
     Adb(args.serial).check()
     enter = f"cd {FOLDER} 2>/dev/null;"
-    words = [" ".join([enter, *args.command])] if args.command else ["-t", f"{enter} exec sh -i"]
+    given = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if given:
+        words = [" ".join([enter, *given])]
+    elif sys.stdin.isatty():
+        words = ["-t", f"{enter} exec sh -i"]
+    else:
+        words = [f"{enter} exec sh"]
     sys.stdout.flush()
     with subprocess.Popen([find_adb(), "-s", args.serial, "shell", *words]) as shell:
         # Ctrl-C is the shell's, which it ends or not.
