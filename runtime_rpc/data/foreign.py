@@ -155,26 +155,41 @@ _KINDS = (
         (".wav", ".flac", ".mp3", ".ogg"),
     ),
 )
+_ADDRESS = Foreign("the address of something on a network", "download it, and give the file")
+# What is there instead of the data, whatever the file is called.
+_INSTEAD = (
+    Foreign(
+        "a web page",
+        "download the file itself, not the page that shows it",
+        (b"<!doctype html", b"<html"),
+    ),
+    Foreign("a pointer of Git LFS", "fetch the file itself: git lfs pull", (b"version https://",)),
+)
 _TORCH = "a file of torch.save"
 
 
-def is_remote(path: Path) -> bool:
-    """Whether it is the address of something on a network."""
-    return str(path).startswith(_REMOTE) and not path.exists()
+def is_elsewhere(path: Path) -> bool:
+    """Whether the data is somewhere on a network: it is an address, or what a download left."""
+    return _elsewhere(path) is not None
 
 
-def refuse_remote(path: Path, wanted: Wanted) -> NoReturn:
+def refuse_elsewhere(path: Path, wanted: Wanted) -> NoReturn:
     """Says so.
 
     Raises:
         DataError: always.
     """
     del wanted
-    raise DataError(
-        "the data is the address of something on a network",
-        where=str(path),
-        hint="download it, and give the file",
-    )
+    found = _elsewhere(path)
+    assert found
+    raise DataError(f"the data is {found.what}", where=str(path), hint=found.hint)
+
+
+def _elsewhere(path: Path) -> Foreign | None:
+    if str(path).startswith(_REMOTE) and not path.exists():
+        return _ADDRESS
+    head = _head(path).lower() if path.is_file() else b""
+    return next((kind for kind in _INSTEAD if any(map(head.startswith, kind.begins))), None)
 
 
 def is_foreign(path: Path) -> bool:

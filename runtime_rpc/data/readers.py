@@ -6,7 +6,7 @@ from pathlib import Path
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.runtime_rpc.data.arrays import read_folder_of_arrays, read_npz, read_tensors
-from odtc.runtime_rpc.data.foreign import is_foreign, is_remote, refuse, refuse_remote
+from odtc.runtime_rpc.data.foreign import is_elsewhere, is_foreign, refuse, refuse_elsewhere
 from odtc.runtime_rpc.data.images.reading import read_images
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.samples import Samples
@@ -37,7 +37,7 @@ def _ends(*endings: str) -> Callable[[Path], bool]:
 
 
 READERS: tuple[Reader, ...] = (
-    Reader("an address", is_remote, refuse_remote),
+    Reader("what is elsewhere", is_elsewhere, refuse_elsewhere),
     Reader(
         "a folder of .npy files",
         lambda path: path.is_dir() and any(path.glob("*.npy")),

@@ -26,6 +26,14 @@ def check_class_numbers(
         DataError: they have an axis too many, are no integers, or one is outside the classes.
     """
     _check_rank(labels, classes, spec)
+    if labels.dtype.kind in "US":
+        raise DataError(
+            f"labels are texts, such as {printable(repr(str(labels.flat[0])))}; they must be "
+            "integers",
+            where=spec.name,
+            hint="number the classes from 0: {name: n for n, name in enumerate(sorted(NAMES))}; a "
+            "file, or arrays of all samples, may have names",
+        )
     if labels.dtype.kind not in "iu":
         raise DataError(
             f"labels are {labels.dtype}; they must be integers",

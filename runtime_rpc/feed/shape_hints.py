@@ -18,6 +18,8 @@ def shape_hint(found: Shape, wanted: Shape, what: str) -> str:
             "feed whole batches, as a DataLoader does with drop_last=True; or compile for another "
             "--batch"
         )
+    if what == "label" and wanted == (*found, 1):
+        return "give each number an axis of its own: y[:, None], or y.unsqueeze(1) of PyTorch"
     if what == "label" and found == wanted[:-1]:
         return (
             "the loss compares with a number for each score, such as np.eye(classes)[labels]; for "

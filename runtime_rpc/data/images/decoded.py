@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -39,19 +39,21 @@ def is_readable(file: Path) -> bool:
     from PIL import Image
 
     try:
-        with Image.open(file) as image:
-            if _ENDS.get(image.format or "", b"") not in _tail(file):
+        with file.open("rb") as held, Image.open(held) as image:
+            if _ENDS.get(image.format or "", b"") not in _tail(held):
                 image.load()
             return True
     except Exception:  # Each format has exceptions of its own.
         return False
 
 
-def _tail(file: Path) -> bytes:
-    with file.open("rb") as opened_file:
-        opened_file.seek(0, os.SEEK_END)
-        opened_file.seek(max(opened_file.tell() - _TAIL, 0))
-        return opened_file.read()
+def _tail(held: BinaryIO) -> bytes:
+    """The last bytes of a file; the place in it is as before."""
+    at = held.tell()
+    held.seek(-min(_TAIL, held.seek(0, os.SEEK_END)), os.SEEK_END)
+    last = held.read()
+    held.seek(at)
+    return last
 
 
 def _of_bytes(image: "Image.Image", file: Path) -> "Image.Image":

@@ -9,7 +9,6 @@ from pathlib import Path
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
-from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.images.decoded import is_readable
 from odtc.runtime_rpc.data.names import listed
 
@@ -104,8 +103,7 @@ def _check_readable(path: Path, files: Sequence[Path]) -> None:
         DataError: some do not.
     """
     require_packages("PIL")
-    found = ahead(is_readable, files)
-    wrong = [file for file, is_one in zip(files, found, strict=True) if not is_one]
+    wrong = [file for file in files if not is_readable(file)]
     if wrong:
         raise DataError(
             _counted(path, wrong, *_WRONG),

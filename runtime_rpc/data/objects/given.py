@@ -86,8 +86,8 @@ def source_of(
     raise UsageError(
         f"the {what} is {shown(data)}, and there are no samples with labels in it",
         where=what,
-        hint="give a file, a pair of arrays (x, y), a Dataset or a DataLoader, or what gives pairs "
-        "(x, y) of batches",
+        hint="give a file, a pair of arrays (x, y), a Dataset (which has __len__) or a DataLoader, "
+        "or what gives pairs (x, y) of batches",
     )
 
 
@@ -132,7 +132,14 @@ def seed_loader(data: Any, seed: int, number: int) -> None:
 
 def _is_pair(data: Any, _: Text) -> bool:
     """Whether it is inputs and labels, each an array or arrays by name: no list of batches."""
-    return isinstance(data, tuple) and len(data) == 2 and all(map(_is_arrays, data))
+    if not isinstance(data, tuple) or len(data) != 2 or not _is_arrays(data[0]):
+        return False
+    return _is_arrays(data[1]) or (data[0] is not None and _is_column(data[1]))
+
+
+def _is_column(value: Any) -> bool:
+    """Whether it is a list with a number or a name of each sample."""
+    return isinstance(value, list) and all(isinstance(e, int | float | str) for e in value)
 
 
 def _is_arrays(value: Any) -> bool:

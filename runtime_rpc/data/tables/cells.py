@@ -25,6 +25,18 @@ def is_text(kind: "DataType") -> bool:
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
+def is_list(kind: "DataType") -> bool:
+    """Whether each cell of a column of a type holds several values."""
+    from pyarrow import types
+
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def value_type(kind: "DataType") -> "DataType":
+    """The type of the values in a column of a type, in its cells or in their lists."""
+    return value_type(kind.value_type) if is_list(kind) else kind
+
+
 def check_type(name: str, kind: "DataType", where: str, *, may_be_text: bool) -> None:
     """Checks that a column has numbers, before it is read: a text may be as long as it likes.
 
@@ -33,7 +45,8 @@ def check_type(name: str, kind: "DataType", where: str, *, may_be_text: bool) ->
     """
     from pyarrow import types
 
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+    held = value_type(kind)
+    if types.is_integer(held) or types.is_floating(held) or types.is_boolean(held):
         return
     if may_be_text and is_text(kind):
         return
@@ -68,6 +81,32 @@ def cells_of(table: "Table", name: str, where: str, *, may_be_text: bool) -> np.
             hint=_NUMBERS,
         )
     return kept
+
+
+def lists_of(column: "ChunkedArray", name: str, where: str) -> np.ndarray:
+    """The numbers of a column of lists, [rows, numbers of each].
+
+    Raises:
+        DataError: a cell is empty, or the lists are not all as long.
+    """
+    from pyarrow import compute
+
+    held = column.combine_chunks()
+    while is_list(held.type):
+        sizes = compute.min_max(compute.list_value_length(held)).as_py()
+        if held.null_count or sizes["min"] != sizes["max"]:
+            raise DataError(
+                f"the lists of the column {printable(name)} have {sizes['min']} to {sizes['max']} "
+                f"values, and {held.null_count} are missing",
+                where=where,
+                hint="give each sample as many",
+            )
+        held = held.flatten()
+    if held.null_count:
+        first = int(held.is_null().to_numpy(zero_copy_only=False).argmax())
+        row = first * len(column) // len(held)
+        raise _empty(name, row, held.null_count, len(held), where)
+    return held.to_numpy(zero_copy_only=False).reshape(len(column), -1)
 
 
 def _empty(name: str, first: int, count: int, cells: int, where: str) -> DataError:

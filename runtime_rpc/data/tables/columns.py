@@ -1,7 +1,7 @@
 """Which columns of a table are an input, and which a label."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
@@ -17,8 +17,16 @@ COLUMNS = (
 _ROW_NUMBERS = ("", "id", "index", "unnamed: 0", "__index_level_0__")
 
 
-def chosen_columns(names: Sequence[str], wanted: Wanted, where: str) -> dict[str, list[str]]:
+def chosen_columns(
+    names: Sequence[str], wanted: Wanted, where: str, lists: Collection[str] = ()
+) -> dict[str, list[str]]:
     """The columns of each input and label that has some.
+
+    Args:
+        names: of all columns.
+        wanted: what the step takes.
+        where: they come from, for messages.
+        lists: those whose cells hold several numbers each.
 
     Raises:
         DataError: a name is there twice, or nothing shows which column is the label.
@@ -29,7 +37,10 @@ def chosen_columns(names: Sequence[str], wanted: Wanted, where: str) -> dict[str
     columns = {item.spec.name: _of_label(names, item, len(labels), where) for item in labels}
     taken = {name for each in columns.values() for name in each}
     if len(inputs) == 1 and inputs[0].spec.name not in names:
-        columns[inputs[0].spec.name] = [name for name in names if name not in taken]
+        rest = [name for name in names if name not in taken]
+        # What is a whole sample is the input, whatever is beside it.
+        whole = [name for name in rest if name in lists]
+        columns[inputs[0].spec.name] = whole if len(whole) == 1 else rest
     else:
         columns |= {i.spec.name: [i.spec.name] for i in inputs if i.spec.name in names}
     for item in labels:

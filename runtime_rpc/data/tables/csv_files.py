@@ -27,6 +27,7 @@ _TIMES = 4
 # As Excel saves "Unicode text".
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OTHERS = ";\t|"
+_LONGEST = 200
 # Larger files are read by several threads.
 _SERIAL = 8 << 20
 _CELLS = (
@@ -72,10 +73,9 @@ def csv_table(path: Path) -> "Table":
     except UnicodeDecodeError as error:
         raise not_utf8(path) from error
     except (ArrowInvalid, OSError, EOFError) as error:
-        said = str(error).partition("\n")[0] or type(error).__name__
-        raise DataError(
-            f"not a readable CSV file ({said})", where=str(path), hint=_CELLS
-        ) from error
+        said = printable(str(error).partition("\n")[0] or type(error).__name__)[:_LONGEST]
+        hint = _CELLS if isinstance(error, ArrowInvalid) else "write it, or fetch it, again"
+        raise DataError(f"not a readable CSV file ({said})", where=str(path), hint=hint) from error
     return table.rename_columns(names)
 
 
@@ -137,6 +137,13 @@ def _check_names(first: str, separator: str, path: Path) -> None:
     Raises:
         DataError: it has numbers, or another separator.
     """
+    if "\0" in first:
+        raise DataError(
+            "it has bytes that no text in UTF-8 has (0x00)",
+            where=str(path),
+            hint="if it is text in UTF-16, convert it: `iconv -f UTF-16LE -t UTF-8 OLD.csv > "
+            "NEW.csv`",
+        )
     other = next((each for each in _OTHERS if each in first), None)
     if separator not in first and other:
         raise DataError(

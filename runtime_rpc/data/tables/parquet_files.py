@@ -1,32 +1,33 @@
 """Parquet files as tables, of the columns that a step takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.core.disk.files import check_the_path, not_a_file
 from odtc.core.errors import DataError
 from odtc.core.process.missing_packages import require_packages
-from odtc.runtime_rpc.data.tables.cells import check_type, is_text
+from odtc.runtime_rpc.data.tables.cells import check_type, is_text, value_type
 from odtc.runtime_rpc.data.tables.columns import COLUMNS
-from odtc.runtime_rpc.data.tables.parquet_pages import check_pages
+from odtc.runtime_rpc.data.tables.parquet_pages import check_pages, chunks_of
 from odtc.runtime_rpc.free_memory import available_bytes
 
 if TYPE_CHECKING:
-    from pyarrow import DataType, Table
+    from pyarrow import Field, Schema, Table
+    from pyarrow.parquet import ColumnChunkMetaData as Chunk
 
 # About what a word takes, as text of Arrow and as one of numpy; `check_pages` bounds it.
 _WORD_BYTES = 64
 
 
 def parquet_table(
-    path: Path, choose: Callable[[Sequence[str]], Sequence[str]], words: Sequence[str] = ()
+    path: Path, choose: Callable[["Schema"], Sequence[str]], words: Sequence[str] = ()
 ) -> "Table":
     """The columns of a file that are chosen of the names of all.
 
     Args:
         path: of the file.
-        choose: is told all names.
+        choose: is told all names, with their types.
         words: those of the chosen ones that may hold words; all others hold numbers.
 
     Raises:
@@ -44,11 +45,12 @@ def parquet_table(
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-            used = [schema.field(name) for name in choose(schema.names)]
+            used = [schema.field(name) for name in choose(schema)]
             for field in used:
                 check_type(field.name, field.type, str(path), may_be_text=field.name in words)
-            _check_memory(file.metadata.num_rows, [each.type for each in used], path)
-            check_pages(path, file.metadata, {each.name for each in used})
+            chunks = chunks_of(file.metadata, [each.name for each in used])
+            _check_memory(file.metadata.num_rows, used, chunks, path)
+            check_pages(path, file.metadata, chunks.keys())
             return file.read([each.name for each in used])
     except (ArrowException, OSError) as error:
         said = str(error).splitlines()[0]
@@ -57,15 +59,20 @@ def parquet_table(
         ) from error
 
 
-def _check_memory(rows: int, types: "Sequence[DataType]", path: Path) -> None:
+def _check_memory(
+    rows: int, fields: "Sequence[Field]", chunks: "Mapping[str, Sequence[Chunk]]", path: Path
+) -> None:
     """Checks what a small file may become: a column of one number takes some bytes there.
 
     Raises:
         DataError: it is more than this machine has left.
     """
+    types = [value_type(each.type) for each in fields]
     sizes = [_WORD_BYTES if is_text(each) else max(each.bit_width // 8, 1) for each in types]
+    counts = [sum(chunk.num_values for chunk in chunks[each.name]) for each in fields]
     # The columns, and beside them the array that they become.
-    size = rows * (sum(sizes) + len(sizes) * max(sizes, default=0))
+    widest = max(sizes, default=0)
+    size = sum(count * (own + widest) for count, own in zip(counts, sizes, strict=True))
     try:
         left = available_bytes()
     except OSError:
@@ -73,7 +80,7 @@ def _check_memory(rows: int, types: "Sequence[DataType]", path: Path) -> None:
         return
     if size > left:
         raise DataError(
-            f"{rows} rows of {len(sizes)} columns take {size >> 20} MiB; {left >> 20} MiB of "
+            f"{rows} rows of {len(fields)} columns take {size >> 20} MiB; {left >> 20} MiB of "
             "memory are left",
             where=str(path),
             hint="save the columns as arrays, as x.npy and y.npy of a folder: these stay in their "

@@ -5,13 +5,15 @@ file of some kilobytes may ask for that much. Numbers take at most a few times t
 each encoding. Headers are structs of Thrift's compact protocol, which pyarrow does not show.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from odtc.core.errors import DataError
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
+    from pyarrow.parquet import ColumnChunkMetaData as Chunk
+    from pyarrow.parquet import FileMetaData
 
 # Of the widest number, with room for its place in a dictionary and for levels; and of a page.
 _BYTES_A_VALUE, _BYTES_MORE = 32, 1 << 20
@@ -24,22 +26,32 @@ _LISTS = (9, 10)
 _DEEPEST = 8
 
 
-def check_pages(path: Path, metadata: "FileMetaData", columns: set[str]) -> None:
+def chunks_of(metadata: "FileMetaData", columns: Collection[str]) -> dict[str, list["Chunk"]]:
+    """What a file has of each column; of one of lists it is what is in these."""
+    found: dict[str, list[Chunk]] = {name: [] for name in columns}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for number in range(row_group.num_columns):
+            chunk = row_group.column(number)
+            for name, held in found.items():
+                if chunk.path_in_schema == name or chunk.path_in_schema.startswith(f"{name}."):
+                    held.append(chunk)
+    return found
+
+
+def check_pages(path: Path, metadata: "FileMetaData", columns: Collection[str]) -> None:
     """Checks what the pages of columns of numbers claim.
 
     Raises:
         DataError: one claims more than its numbers can take, or the headers are damaged.
     """
     with open(path, "rb") as file:
-        for group in range(metadata.num_row_groups):
-            row_group = metadata.row_group(group)
-            for number in range(row_group.num_columns):
-                chunk = row_group.column(number)
-                if chunk.path_in_schema in columns:
-                    _check_chunk(path, file, chunk)
+        for chunks in chunks_of(metadata, columns).values():
+            for chunk in chunks:
+                _check_chunk(path, file, chunk)
 
 
-def _check_chunk(path: Path, file: IO[bytes], chunk: "ColumnChunkMetaData") -> None:
+def _check_chunk(path: Path, file: IO[bytes], chunk: "Chunk") -> None:
     most = chunk.num_values * _BYTES_A_VALUE + _BYTES_MORE
     # A dictionary comes first; without one its offset is missing, or 0.
     at = chunk.dictionary_page_offset or chunk.data_page_offset

@@ -12,7 +12,7 @@ from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.samples import Samples, samples_in
-from odtc.runtime_rpc.data.tables.cells import cells_of
+from odtc.runtime_rpc.data.tables.cells import cells_of, is_list, lists_of
 from odtc.runtime_rpc.data.tables.columns import (
     COLUMNS,
     check_count,
@@ -25,7 +25,7 @@ from odtc.runtime_rpc.data.wanted import Wanted
 from odtc.runtime_rpc.feed.arrays import cast
 
 if TYPE_CHECKING:
-    from pyarrow import Table
+    from pyarrow import Schema, Table
 
 
 def read_csv(path: Path, wanted: Wanted) -> Samples:
@@ -57,9 +57,9 @@ def read_parquet(path: Path, wanted: Wanted) -> Samples:
     names: list[str] = []
     words: list[str] = []
 
-    def choose(found: Sequence[str]) -> list[str]:
-        names.extend(found)
-        chosen.update(chosen_columns(found, wanted, str(path)))
+    def choose(schema: "Schema") -> list[str]:
+        names.extend(schema.names)
+        chosen.update(chosen_columns(schema.names, wanted, str(path), _lists(schema)))
         words.extend(_of_classes(chosen, wanted))
         return [name for each in chosen.values() for name in each]
 
@@ -80,13 +80,13 @@ def read_frame(frame: Any, wanted: Wanted) -> Samples:
     try:
         named = frame.rename(columns=str)
         table = pa.Table.from_pandas(named, preserve_index=False)
-    except pa.ArrowException as error:
-        said = str(error).splitlines()[0]
+    except (pa.ArrowException, ValueError) as error:
+        said = "; ".join(str(each).partition("\n")[0] for each in error.args)
         raise DataError(
-            f"a column has cells of several kinds ({said})", where="the DataFrame", hint=COLUMNS
+            f"not a table of numbers ({said})", where="the DataFrame", hint=COLUMNS
         ) from error
     names = table.column_names
-    chosen = chosen_columns(names, wanted, "the DataFrame")
+    chosen = chosen_columns(names, wanted, "the DataFrame", _lists(table.schema))
     return _samples(table, names, chosen, wanted, "the DataFrame")
 
 
@@ -98,7 +98,7 @@ def features_of(path: Path) -> np.ndarray:
         MissingPackageError: pyarrow is not installed.
     """
     is_parquet = path.suffix.lower() == ".parquet"
-    table = parquet_table(path, feature_columns) if is_parquet else csv_table(path)
+    table = parquet_table(path, _feature_names) if is_parquet else csv_table(path)
     found = [
         cells_of(table, name, str(path), may_be_text=False).astype(np.float64)
         for name in feature_columns(table.column_names)
@@ -106,6 +106,15 @@ def features_of(path: Path) -> np.ndarray:
     if not found or not table.num_rows:
         raise DataError("the table has no features, or no rows", where=str(path), hint=COLUMNS)
     return np.stack(found, axis=1)
+
+
+def _feature_names(schema: "Schema") -> list[str]:
+    return feature_columns(schema.names)
+
+
+def _lists(schema: "Schema") -> list[str]:
+    """The columns whose cells hold several values each."""
+    return [field.name for field in schema if is_list(field.type)]
 
 
 def _of_classes(chosen: Mapping[str, Sequence[str]], wanted: Wanted) -> list[str]:
@@ -142,9 +151,20 @@ def _array(
     """Columns as the array of an argument."""
     at = item.place.axis if item.place else None
     sample = [size for axis, size in enumerate(item.spec.shape) if axis != at]
-    check_count(names, int(np.prod(sample)), item, where)
-    columns = [cells_of(table, name, where, may_be_text=name in words) for name in names]
-    found = np.stack(columns, axis=1)
+    size = int(np.prod(sample))
+    if len(names) == 1 and is_list(table.column(names[0]).type):
+        found = lists_of(table.column(names[0]), names[0], where)
+        if found.shape[1] != size:
+            raise DataError(
+                f"the column {printable(names[0])} has lists of {found.shape[1]} numbers; the step "
+                f"takes {size} a sample",
+                where=where,
+                hint="give lists of as many numbers, or compile for their size",
+            )
+    else:
+        check_count(names, size, item, where)
+        columns = [cells_of(table, name, where, may_be_text=name in words) for name in names]
+        found = np.stack(columns, axis=1)
     axis = item.place.axis if item.place else 0
     shaped = found.reshape(found.shape[0], *sample)
     array = np.ascontiguousarray(np.moveaxis(shaped, 0, axis))

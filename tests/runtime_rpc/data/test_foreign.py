@@ -104,8 +104,19 @@ def test_what_nobody_knows_is_told_what_is_read(artifact: odtc.Artifact, tmp_pat
     with pytest.raises(DataError, match="Object arrays cannot be loaded") as error:
         read_data(tmp_path / "o.npz", artifact.manifest)
     assert "save numbers, y.astype(int), or texts" in (error.value.hint or "")
-    with pytest.raises(DataError, match="the address of something on a network"):
-        read_data(Path("https://example.org/iris.csv"), artifact.manifest)
+
+
+@pytest.mark.parametrize("name", ["d.csv", "d.npz", "d.parquet", "d.safetensors"])
+def test_what_a_download_left_is_told(artifact: odtc.Artifact, tmp_path: Path, name: str):
+    with pytest.raises(DataError, match="the data is the address of something on a network"):
+        read_data(Path("https://example.org") / name, artifact.manifest)
+    for content, what in (
+        ("<!DOCTYPE html>\n<html>", "a web page"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "a pointer of Git"),
+    ):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(DataError, match=f"the data is {what}"):
+            read_data(tmp_path / name, artifact.manifest)
 
 
 def test_arrays_under_another_name_are_read(artifact: odtc.Artifact, tmp_path: Path):

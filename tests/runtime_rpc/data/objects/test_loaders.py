@@ -169,3 +169,15 @@ def test_lists_in_place_of_arrays_are_told_what_to_be(artifact: odtc.Artifact):
     for data in ([X, Y], (X.tolist(), Y.tolist())):
         with pytest.raises(UsageError, match=r"give a tuple \(x, y\) of two arrays"):
             losses(artifact, data)
+
+
+def test_a_list_of_labels_goes_with_an_array(artifact: odtc.Artifact):
+    assert losses(artifact, (X, Y.tolist())) == losses(artifact, (X, Y))
+
+
+def test_labels_of_a_loader_that_do_not_fit_are_told_how(artifact: odtc.Artifact, tmp_path: Path):
+    with pytest.raises(DataError, match="labels are texts, such as 'cat'; they must be integers"):
+        losses(artifact, [(X, np.array(["cat"] * SAMPLES))])
+    numbers = step_of(tmp_path, "mse", 1).trainer(threads=1)
+    with pytest.raises(DataError, match=r"give each number an axis of its own: y\[:, None\], or"):
+        numbers.step(X[:BATCH], Y[:BATCH].astype(np.float32), lr=0.1)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -41,6 +42,8 @@ TABLES = {
     ),
     "a cell too few": ("a,b\n1,2\n1\n", r"Row #3: Expected 2 columns, got 1"),
     "nothing": ("", "the file has no line of names"),
+    "UTF-16 without a mark": ("\0a\0,\0b\0\n\0", r"bytes that no text in UTF-8 has \(0x00\)"),
+    "dates": ("a,b,c,d,e,f,y\n2020-01-02,2,3,4,5,6,0\n", "the column a has cells of type date32"),
     "numbers alone": ("1,2,3\n4,5,6\n", "the first line has numbers, 1, 2, 3, where the names"),
     "numbers of rows": (
         "Id,a,b,c,d,e,f,y\n1,1,2,3,4,5,6,0\n",
@@ -244,3 +247,41 @@ def test_frames_of_pandas_are_tables(artifact: odtc.Artifact):
     frame.loc[9, "c"] = np.nan
     with pytest.raises(DataError, match="1 of 53 cells of the column c are empty or no number, th"):
         source_of(frame, artifact.manifest, Text())
+    with pytest.raises(DataError, match=r"not a table of numbers .*Duplicate column names"):
+        source_of(pd.concat([frame, frame], axis=1), artifact.manifest, Text())
+
+
+def test_a_column_of_lists_is_the_input(artifact: odtc.Artifact, tmp_path: Path):
+    """As `Dataset.to_parquet` of Hugging Face writes it; other columns are named as not read."""
+    path = tmp_path / "d.parquet"
+    columns = {"id": [*range(SAMPLES)], "pixels": X.reshape(-1, 2, 3).tolist(), "label": WORDS}
+    datasets.Dataset.from_dict(columns).to_parquet(path)
+    source = read_data(path, artifact.manifest)
+    assert isinstance(source, Samples)
+    np.testing.assert_array_equal(source.inputs["input"], X)
+    assert source.notes[1].endswith("no input and no label: id; the step takes input, label")
+    wrong = {
+        "has lists of 4 numbers; the step takes 6": [[1.0, 2.0, 3.0, 4.0]] * 2,
+        "have 1 to 2 values, and 0 are missing": [[1.0], [1.0, 2.0]],
+        "have 6 to 6 values, and 1 are missing": [[1.0] * 6, None],
+        "1 of 12 cells of the column x are empty or no number, the first in row 2": [
+            [1.0] * 6,
+            [None] + [1.0] * 5,
+        ],
+    }
+    for message, lists in wrong.items():
+        parquet.write_table(pa.table({"x": lists, "y": [0, 1]}), path)
+        with pytest.raises(DataError, match=message):
+            read_data(path, artifact.manifest)
+
+
+def test_lists_that_become_more_than_the_memory_are_not_read(
+    artifact: odtc.Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(6 << 17, np.float32)), 6)
+    parquet.write_table(
+        pa.table({"x": lists, "y": np.zeros(1 << 17, np.int8)}), tmp_path / "d.parquet"
+    )
+    monkeypatch.setattr(parquet_files, "available_bytes", lambda: 5 << 20)
+    with pytest.raises(DataError, match="131072 rows of 2 columns take 6 MiB; 5 MiB of memory"):
+        read_data(tmp_path / "d.parquet", artifact.manifest)
