@@ -90,12 +90,15 @@ class Fitter:
                                   metrics=["accuracy"], callbacks=[odtc.EarlyStopping(patience=3)])
 
         Args:
-            data: a file or a folder, as of `odtc train --data`; a pair of arrays `(x, y)`, or a
-                mapping `{name: array}`, all of whose samples are shuffled in each epoch; a Dataset
-                of PyTorch or of Hugging Face; or what gives pairs of batches each time that it is
-                gone through, as a DataLoader: of any size, they are cut into those of the step.
-                Samples that fill no batch go with the next epoch. Of a language model also a list,
-                or a Dataset, of texts or of mappings as lines of such a file hold.
+            data: a file or a folder, as of `odtc train --data`; a pair of arrays `(x, y)`, a
+                mapping `{name: array}` or a DataFrame of pandas, all of whose samples are shuffled
+                in each epoch; a Dataset of PyTorch or of Hugging Face; or what gives batches each
+                time that it is gone through, as a DataLoader: pairs, or mappings of inputs and
+                labels by name, of any size: they are cut into those of the step. An
+                IterableDataset, or a stream of Hugging Face, gives a sample after the other.
+                Samples that fill no batch go with the next epoch. Labels may be names of classes.
+                Of a language model also a list, or a Dataset, of texts or of mappings as lines of
+                such a file hold.
             lr: the learning rate, or a schedule, as of `train`; of the updates of this run.
             epochs: passes over the data; one by default.
             steps: in all, in place of epochs.

@@ -37,22 +37,27 @@ def note_of_numbers(array: np.ndarray, item: Argument, where: str) -> Iterator[s
 
     Those that stay in their file are not read for it.
     """
-    if array.dtype.kind != "f" or is_mapped(array):
+    if array.dtype.kind != "f" or is_mapped(array) or not array.ndim:
         return
-    count, first, flat = 0, -1, array.reshape(-1)
-    for start in range(0, flat.size, _PIECE):
-        wrong = ~np.isfinite(flat[start : start + _PIECE])
-        if wrong.any():
-            first = first if first >= 0 else start + int(wrong.argmax())
-            count += int(wrong.sum())
-    if count:
-        index = np.unravel_index(first, array.shape)
-        place = item.place
-        sample = int(index[place.axis]) // place.inner if place else 0
+    count, first = 0, None
+    step = max(_PIECE * len(array) // max(array.size, 1), 1)
+    for start in range(0, len(array), step):
+        wrong = ~np.isfinite(array[start : start + step])
+        if first is None and wrong.any():
+            at = np.unravel_index(int(wrong.argmax()), wrong.shape)
+            first = (start + int(at[0]), *map(int, at[1:]))
+        count += int(wrong.sum())
+    if first is not None:
         yield (
             f"{where}: {count} of {array.size} numbers of {printable(item.spec.name)} are not "
-            f"finite, the first is {flat[first]} in sample {sample}: a loss over them is none"
+            f"finite, the first is {array[first]} in sample {_sample_of(first, array, item)}: a "
+            "loss over them is none"
         )
+
+
+def _sample_of(index: tuple[int, ...], array: np.ndarray, item: Argument) -> int:
+    place = item.place
+    return index[place.axis] // place.inner % place.count(array.shape) if place else 0
 
 
 def note_of_balance(labels: np.ndarray, item: Argument, where: str) -> Iterator[str]:
@@ -60,7 +65,7 @@ def note_of_balance(labels: np.ndarray, item: Argument, where: str) -> Iterator[
     classes = item.classes
     if classes is None or len(item.spec.shape) != 1 or classes.count > _MOST_CLASSES:
         return
-    of_classes = labels[labels != classes.ignored]
+    of_classes = labels if classes.ignored is None else labels[labels != classes.ignored]
     counts = np.bincount(of_classes, minlength=classes.count)
     if of_classes.size < _LEAST:
         return

@@ -108,7 +108,8 @@ def _check_readable(path: Path, files: Sequence[Path]) -> None:
         raise DataError(
             _counted(path, wrong, *_WRONG),
             where=str(path),
-            hint="remove them, or put a dot in front of their names: what is hidden is left out",
+            hint="remove them, or put a dot in front of their names: what is hidden is left out. "
+            "They are those of which PIL.Image.open(FILE).load() fails",
         )
 
 

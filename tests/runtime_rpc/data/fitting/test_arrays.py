@@ -8,6 +8,7 @@ import pytest
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Argument, Classes, Role, TensorSpec
+from odtc.runtime_rpc.data.fitting import said
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.wanted import Wanted
 
@@ -118,4 +119,15 @@ def test_classes_that_are_rare_are_said_of_samples_that_are_trained():
         "d: no sample is of class 2: the model cannot learn it from these",
         "d: 11 of 12 samples are of class 0: who always says 0 has an accuracy of 92%; --metric f1 "
         "counts all classes alike",
+    )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_first_of_them_is_found_in_any_part(monkeypatch: pytest.MonkeyPatch, order: Any):
+    monkeypatch.setattr(said, "_PIECE", 13)
+    x = np.array(X, order=order)
+    x[7, 1] = x[8, 5] = np.nan
+    assert read(x, Y).notes == (
+        "d: 2 of 72 numbers of input are not finite, the first is nan in sample 7: a loss over "
+        "them is none",
     )
