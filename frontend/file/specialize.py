@@ -224,7 +224,7 @@ def require_places(graph: Graph, model: onnx.ModelProto) -> None:
             f"{len(lost)} parameters have no place in the file to be written back to",
             where=f"initializer {lost[0]}",
             hint="export the model without functions, for a newer opset; or do not name it in "
-            "params",
+            "train",
         )
 
 

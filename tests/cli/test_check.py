@@ -108,7 +108,7 @@ REFUSED: dict[str, tuple[Model, list[str], ExitCode, str]] = {
     ),
     "no weights": (without_weights, [], ExitCode.USAGE, "holds no weights that can be trained"),
     "an empty text": (linear, ["--precision", ""], ExitCode.USAGE, "precision is '', and no text"),
-    "an empty choice": (linear, ["--train", ""], ExitCode.USAGE, "params[0] is '', and no text"),
+    "an empty choice": (linear, ["--train", ""], ExitCode.USAGE, "train[0] is '', and no text"),
     "no database": (linear, ["--database", ""], ExitCode.USAGE, "database is '', and no path"),
     "a huge seed": (linear, ["--seed", "9" * 30], ExitCode.USAGE, "seed is an integer of 100 bits"),
     "no such weight": (linear, ["--train", "v"], ExitCode.USAGE, "no trainable parameter matches"),
