@@ -14,6 +14,7 @@ from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import ArtifactError
 from odtc.core.notebook import html_table
 from odtc.core.options.arguments import takes
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import FLAG, PATH, optional
 from odtc.core.options.trainer_kinds import BUNDLE, DEVICE, THREADS
 
@@ -165,6 +166,9 @@ class Artifact:
     ) -> "Trainer":
         """Loads the step on a device and gives it the artifact's weights.
 
+        Where the device has more cores than the step was compiled for, and neither threads nor
+        cores are chosen, a warning says for which target to compile it.
+
         Args:
             device: a session, `rpc://HOST:PORT/KEY` of a TVM RPC tracker, or `adb://SERIAL`; this
                 machine if None.
@@ -187,6 +191,7 @@ class Artifact:
                 the number of cores; `cores` is unknown, or the device has no such core; one of
                 these, `storage` or `offload_state` is given for a step on a GPU.
         """
+        from odtc.runtime_rpc.fit import idle_cores
         from odtc.runtime_rpc.guards.turns import made_alone
         from odtc.runtime_rpc.memory.allocation import Placement
         from odtc.runtime_rpc.sessions.local import LocalSession
@@ -195,19 +200,27 @@ class Artifact:
         bundle = self._bundle.opened()
         folder = None if storage is None else os.fspath(storage)
         options = threads, cores, Placement(folder, offload_state)
-        if device is not None and not isinstance(device, str):
-            return made_alone(lambda: Trainer(bundle, device, *options))
 
-        def make() -> Trainer:
+        def at_work(session: "Session", *, owns: bool) -> tuple[Trainer, str]:
+            trainer = Trainer(bundle, session, *options, owns_session=owns)
+            chosen = threads is not None or cores is not None
+            return trainer, "" if chosen else idle_cores(session, trainer.target)
+
+        def make() -> tuple[Trainer, str]:
+            if device is not None and not isinstance(device, str):
+                return at_work(device, owns=False)
             session = LocalSession() if device is None else _reached(device)
             try:
-                return Trainer(bundle, session, *options, owns_session=True)
+                return at_work(session, owns=True)
             except BaseException:
                 # Nobody else knows of the session: it would keep the device from others.
                 session.close()
                 raise
 
-        return made_alone(make)
+        trainer, idle = made_alone(make)
+        if idle:
+            warn_caller(f"trainer: {idle}")
+        return trainer
 
 
 def _reached(url: str) -> "Session":

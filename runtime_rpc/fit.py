@@ -1,6 +1,7 @@
 """Whether an artifact fits what it is to run on."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from odtc.backends.cpus import lacking_features
 from odtc.backends.targets import CPU, MOST_THREADS, Target
@@ -84,7 +85,7 @@ def idle_cores(session: Session, target: Target) -> str:
         return ""
     return (
         f"the step was compiled for {target.threads} of the {len(speeds)} cores of {session.name}; "
-        f"compile it for a target with threads={useful} to use more"
+        f"compile it for {replace(target, threads=useful).spec} to use {useful}"
     )
 
 

@@ -165,8 +165,9 @@ def _run(argv: Sequence[str] | None) -> int:
         say(line)
     leave_out_torch()
     with warnings.catch_warnings():
-        # What a file lost is among the notes, here.
+        # What a file lost, and which cores are idle, is among the notes, here.
         warnings.filterwarnings("ignore", message="compile: ")
+        warnings.filterwarnings("ignore", message="trainer: ")
         return args.run(args)
 
 

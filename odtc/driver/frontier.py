@@ -69,6 +69,9 @@ class Frontier:
         least: no plan of the step as a whole, in single precision, is faster.
         measured_calls: of the step as it is, those whose times were measured; a model of the target
             says the others.
+        threads: for how many all of this is; None where the target has none, as a GPU.
+        by_threads: bytes alive at once in the step as it is, by the number of threads that it is
+            compiled for: each has workspaces of its own. The arena is about as large.
     """
 
     points: tuple[Point, ...]
@@ -79,6 +82,8 @@ class Frontier:
     strategies: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     least: tuple[Least, ...] = ()
     measured_calls: int = 0
+    threads: int | None = None
+    by_threads: Mapping[int, int] = field(default_factory=dict)
 
 
 def frontier_of(data: Mapping[str, Any]) -> Frontier:
@@ -94,6 +99,7 @@ def frontier_of(data: Mapping[str, Any]) -> Frontier:
                 for name, points in strategies
             },
             "least": tuple(Least(**_known(Least, each)) for each in data.get("least", ())),
+            "by_threads": {int(k): v for k, v in data.get("by_threads", {}).items()},
         }
     )
 

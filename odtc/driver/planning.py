@@ -7,7 +7,7 @@ and each form of kernels; nothing is compiled
 import os
 from collections.abc import Iterator
 
-from odtc.backends.targets import Target
+from odtc.backends.targets import CPU, MOST_THREADS, Target
 from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
@@ -24,6 +24,8 @@ from odtc.passes.checkpoint.stage_program import StageProgram
 
 # For how many the least time is told.
 _BUDGETS = 40
+# For which numbers of threads it is told what a step takes.
+_THREADS = (1, 2, 4, MOST_THREADS)
 
 
 @one_at_a_time
@@ -54,6 +56,7 @@ def find_frontier(
         known,
         tuple(_least(problem)),
         problem.measured,
+        *_by_threads(cuts, target),
     )
 
 
@@ -72,6 +75,17 @@ def _without_storage(cut: Cut[Planned]) -> Iterator[Point]:
     for plan in best_of(plans):
         calls = len(plan.sequence)
         yield Point(plan.peak, plan.seconds / whole, calls, calls - once)
+
+
+def _by_threads(cuts: Cuts, target: Target) -> tuple[int | None, dict[int, int]]:
+    """For how many threads the step is planned, and what it would take for other numbers."""
+    if target.kind != CPU:
+        return None, {}
+    threads = target.resolved().threads or 1
+    of_others = {each: cuts.peak_for(each) for each in _THREADS if each != threads}
+    problem = next(iter(cuts)).problem
+    own = plan_of(problem, range(len(problem.seconds))).peak
+    return threads, dict(sorted({**of_others, threads: own}.items()))
 
 
 def _least(problem: Recomputation) -> Iterator[Least]:

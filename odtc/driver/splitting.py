@@ -23,7 +23,7 @@ from odtc.driver.parts import REFUSALS, Parts
 from odtc.driver.training import Step, differentiate
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, KernelForm, may_be_within
-from odtc.passes.checkpoint.problem import Plan
+from odtc.passes.checkpoint.problem import Plan, plan_of
 
 # Of what the largest call needs, what a workspace has to be for a step without it to be made, too.
 _WORTH = 0.125
@@ -139,6 +139,15 @@ class Cuts:
             return build(Outlines.KEPT)
         except NotKeptError:
             return build(Outlines.ANEW)
+
+    def peak_for(self, threads: int) -> int:
+        """Bytes that are alive at once in the step as it is, were it made for so many threads."""
+        source = self._source
+        scheduled = self._prepared(self._parts.counts[0], USUAL).scheduled
+        # Kernels are the same for any number; the order of calls goes by their workspaces.
+        target = replace(source.target, threads=threads)
+        problem = in_order(scheduled, target, TRAIN_STEP, source.measured.times).problem
+        return plan_of(problem, range(len(problem.seconds))).peak
 
     def __iter__(self) -> Iterator[Cut[Planned]]:
         """The cuts, by rising numbers of micro-batches."""

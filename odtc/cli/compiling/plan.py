@@ -73,9 +73,20 @@ def run(args: argparse.Namespace) -> int:
         f"below {readable_bytes(found.lower_bound_bytes)}; times are {_source(found)}, over the "
         "step as it is"
     )
+    if found.by_threads:
+        say(_threads(found))
     if found.refusal:
         say(f"no micro-batches: {found.refusal}")
     return ExitCode.OK
+
+
+def _threads(found: "Frontier") -> str:
+    """What the step takes for other numbers of threads."""
+    with_each = [f"{readable_bytes(size)} with {n}" for n, size in found.by_threads.items()]
+    return (
+        f"for at most {found.threads} threads, of which each has workspaces; alive at once, of the "
+        f"step as it is: {', '.join(with_each)} (threads=N of the target)"
+    )
 
 
 def _source(found: "Frontier") -> str:

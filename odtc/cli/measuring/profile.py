@@ -14,6 +14,7 @@ from odtc.cli.options import (
     at_least,
     output_file,
 )
+from odtc.cli.training.running import say_idle_cores
 from odtc.core.disk.files import check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode
@@ -109,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
     with stages() as progress:
         progress("loading the step on the device")
         trainer = artifact.trainer(args.device, args.threads, args.cores)
+        if not (args.threads or args.cores):
+            say_idle_cores(trainer)
         profile = _profiled(trainer, feed, args, progress)
     if args.trace:
         write_trace(profile, args.trace)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from odtc.cli.console import say
 from odtc.cli.training.checkpoints import Checkpoints
-from odtc.cli.training.running import Running
+from odtc.cli.training.running import Running, say_idle_cores
 from odtc.core.errors import DeviceError, DeviceLostError
 
 if TYPE_CHECKING:
@@ -80,12 +80,8 @@ class RecoverableTrainer:
                 self._come_back(error, self._checkpoints.checkpoint)
 
     def _say_idle(self) -> None:
-        # Imported here: it brings what knows of targets.
-        from odtc.runtime_rpc.fit import idle_cores
-
-        idle = idle_cores(self.trainer.session, self.trainer.target)
-        if idle and not (self._running.threads or self._running.cores):
-            say(f"note: {idle}")
+        if not (self._running.threads or self._running.cores):
+            say_idle_cores(self.trainer)
 
     def _is_hopeless(self) -> bool:
         self._times = self._times + 1 if self.trainer.steps == self._lost_at else 1

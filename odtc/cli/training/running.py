@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odtc.cli.console import say
 from odtc.cli.options import CORES_HELP, add_steps_per_call
 from odtc.cli.switches import Switch
 from odtc.core.options.cores import parse_cores
@@ -54,6 +55,15 @@ class Running:
         if self.follow_memory:
             trainer.follow_memory()
         return trainer
+
+
+def say_idle_cores(trainer: "Trainer") -> None:
+    """A note on cores that a step leaves idle, where nobody chose how many it takes."""
+    # Imported here: it brings what knows of targets.
+    from odtc.runtime_rpc.fit import idle_cores
+
+    if idle := idle_cores(trainer.session, trainer.target):
+        say(f"note: {idle}")
 
 
 def add_running_options(parser: argparse.ArgumentParser) -> None:

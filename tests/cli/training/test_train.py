@@ -69,16 +69,19 @@ def test_train_says_what_cores_are_idle(
     command = ["train", "one.odtc", "--data", str(digits.train), "--lr", "0.1", "--steps", "1"]
     assert main(command) == 0
     useful = min(cores, 8)
-    wanted = f"compiled for 1 of the {cores} cores of this machine; compile it for a target with"
+    wanted = f"compiled for 1 of the {cores} cores of this machine; compile it for host-cpu{{"
     said = capsys.readouterr().err
-    assert (f"{wanted} threads={useful} to use more" in said) == (cores > 1)
+    assert (wanted in said) == (f"threads={useful}}} to use {useful}" in said) == (cores > 1)
+    assert said.count("cores of this machine") == (cores > 1)
+    assert main(["profile", "one.odtc", "--steps", "1"]) == 0
+    assert (wanted in capsys.readouterr().err) == (cores > 1)
     for chosen in (["--threads", "1"], ["--cores", "0"]):
         assert main([*command, *chosen]) == 0
-        assert "to use more" not in capsys.readouterr().err
+        assert wanted not in capsys.readouterr().err
     every = f"host-cpu{{threads={useful}}}"
     odtc.compile(digits.model, every, batch=BATCH).save(here / "one.odtc")
     assert main(command) == 0
-    assert "to use more" not in capsys.readouterr().err
+    assert "of the" not in capsys.readouterr().err
 
 
 def test_arrays_that_are_no_input_and_no_label_are_named(
