@@ -51,6 +51,8 @@ class Schedule(ABC):
     """
 
     name: ClassVar[str]
+    # The option that is the number of a run's updates; empty where none is.
+    length: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         own = {each.name for each in fields(self)}
@@ -102,6 +104,7 @@ class Cosine(Schedule):
     """Half a cosine from `lr` to `minimum` (`CosineAnnealingLR`; Loshchilov and Hutter, 2017)."""
 
     name: ClassVar[str] = "cosine"
+    length: ClassVar[str] = "steps"
     lr: float
     steps: int = count()
     minimum: float = not_negative(0.0)
@@ -126,6 +129,7 @@ class OneCycle(Schedule):
     """
 
     name: ClassVar[str] = "one-cycle"
+    length: ClassVar[str] = "steps"
     lr: float
     steps: int = count()
     rise: float = fraction(0.3)
@@ -185,15 +189,10 @@ def parse_schedule(text: str, lr: float, updates: int) -> Schedule:
         UsageError: the text is malformed, or names a schedule, an option or a value that is none.
     """
     kind, options = parse_choice("schedule", text, SCHEDULES, "cosine or step{every=100,gamma=0.5}")
-    options = _given(kind, updates) | options
+    if kind.length:  # a fact of the run
+        options = {kind.length: updates} | options
     require_options(f"schedule {kind.name}", kind, options)
     return kind(lr, **options)  # type: ignore[call-arg]
-
-
-def _given(kind: type[Schedule], updates: int) -> dict[str, int]:
-    """Facts of a run that a schedule needs."""
-    lengths = {Cosine: "steps", OneCycle: "steps"}
-    return {lengths[kind]: updates} if kind in lengths else {}
 
 
 def __getattr__(name: str) -> Any:

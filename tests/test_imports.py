@@ -21,6 +21,7 @@ VOCABULARY = {
     "odtc.core.specs",
     "odtc.core.disk.files",
     "odtc.core.ir.relax_calls",
+    "odtc.core.options.kinds",
     "odtc.frontend.graph",
     "odtc.frontend.operators.operator",
     "odtc.passes.contract",

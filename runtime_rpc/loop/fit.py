@@ -12,7 +12,6 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import UsageError
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
-from odtc.core.options.option_text import did_you_mean
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source_of
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
@@ -20,7 +19,8 @@ from odtc.runtime_rpc.data.same import check_same_names, note_of_same
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.feed.calling import schedule_of
-from odtc.runtime_rpc.loop.callback import Callback, OnEpoch, unknown_hooks
+from odtc.runtime_rpc.loop.callback import Callback
+from odtc.runtime_rpc.loop.callbacks import callbacks_of
 from odtc.runtime_rpc.loop.course import Course
 from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
@@ -30,7 +30,9 @@ from odtc.runtime_rpc.loop.keeping import BestCheckpoint
 from odtc.runtime_rpc.loop.measured.metrics import metrics_of
 from odtc.runtime_rpc.loop.measured.usual import with_usual
 from odtc.runtime_rpc.loop.measured.validation import Validation
+from odtc.runtime_rpc.loop.monitor import WITHOUT_VALIDATION
 from odtc.runtime_rpc.loop.run import Run
+from odtc.runtime_rpc.loop.stopping import EarlyStopping
 from odtc.runtime_rpc.loop.trained import Trained
 
 _SCHEDULE = (
@@ -69,6 +71,9 @@ def fit(trainer: Trained, asked: Asked) -> History:
         raise UsageError(
             "metrics and validate_every need validation data", where="fit", hint="give validation="
         )
+    callbacks = callbacks_of(asked.callbacks)
+    if asked.validation is None and any(_needs_validation(each) for each in callbacks):
+        warn_caller(WITHOUT_VALIDATION)
     _resume(trainer, asked.resume)
     feed = feed_of(asked.data, asked.seed, asked.augment, asked.text, trainer)
     epochs = None if asked.steps else asked.epochs or 1
@@ -85,7 +90,6 @@ def fit(trainer: Trained, asked: Asked) -> History:
         asked.validate_every,
     )
     _warn_left(feed, course)
-    callbacks = [_callback(each) for each in asked.callbacks]
     run = Run(trainer, course, trainer.steps if asked.resume is None else 0)
     if said := keep_features(run, cache_bytes(asked.feature_cache, "feature_cache")):
         warn_caller(f"fit: {said}")
@@ -101,6 +105,11 @@ def fit(trainer: Trained, asked: Asked) -> History:
             if missing := each.missing(run):
                 warn_caller(missing)
     return history
+
+
+def _needs_validation(callback: Callback) -> bool:
+    """Whether it watches what a validation measures, where nobody says another column."""
+    return isinstance(callback, EarlyStopping | BestCheckpoint) and not callback.names_column
 
 
 def text_of(tokenizer: str | None, end_token: str | None, *, pack: bool) -> Text:
@@ -206,6 +215,12 @@ def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[
         raise UsageError(
             "lr is a schedule already, and schedule is given too", where="fit", hint="give one"
         )
+    if not getattr(asked.schedule, "length", True):
+        raise UsageError(
+            f"schedule is {shown(asked.schedule)}, which takes no length of a run",
+            where="fit",
+            hint="give lr= one that is made, such as odtc.schedules.Step(0.1, every=100)",
+        )
     if last_step is None:
         raise UsageError(
             "nothing says how many steps the epochs of this data have, which the schedule takes",
@@ -226,24 +241,6 @@ def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[
             f"schedule makes {shown(made)}, and no schedule", where="fit", hint=_SCHEDULE
         )
     return schedule_of(made)
-
-
-def _callback(given: Any) -> Callback:
-    if isinstance(given, Callback):
-        for name in unknown_hooks(given):
-            hooks = [each for each in dir(Callback) if each.startswith("on_")]
-            warn_caller(
-                f"{type(given).__name__}.{name} is never called: {did_you_mean(name, hooks)}"
-                f"the hooks are {', '.join(hooks)}"
-            )
-        return given
-    if callable(given) and not isinstance(given, type):
-        return OnEpoch(given)
-    raise UsageError(
-        f"a callback is {shown(given)}, and neither an odtc.Callback nor a function",
-        where="callbacks",
-        hint="derive from odtc.Callback, or give a function of the row of each epoch",
-    )
 
 
 def _warn_left(feed: Feed, course: Course) -> None:

@@ -34,7 +34,7 @@ class Checkpoint(Callback):
     def __init__(
         self, path: str | os.PathLike[str], every: int | None = None, keep: int = 0
     ) -> None:
-        self._path, self._every, self._keep = Path(path), every, keep
+        self.path, self._every, self._keep = Path(path), every, keep
         self._saved = 0
 
     def on_train_begin(self, run: "Run") -> None:
@@ -53,23 +53,23 @@ class Checkpoint(Callback):
     def _save(self, run: "Run") -> None:
         self._saved = run.step
         if not self._keep:
-            run.save(self._path)
+            run.save(self.path)
             return
         kept: list[int] = run.notes.setdefault(_NUMBERED, [])
         if run.step not in kept:
             kept.append(run.step)
         older = kept[: len(kept) - self._keep]
         del kept[: len(older)]
-        run.save(self._path)
+        run.save(self.path)
         with atomic_write(self._numbered(run.step)) as temporary:
-            shutil.copyfile(self._path, temporary)
+            shutil.copyfile(self.path, temporary)
         # After the checkpoint that has no part in them: what a kill leaves is one too many.
         for step in older:
             with suppress(FileNotFoundError):
                 self._numbered(step).unlink()
 
     def _numbered(self, step: int) -> Path:
-        return self._path.with_name(f"{self._path.stem}-step{step}{self._path.suffix}")
+        return self.path.with_name(f"{self.path.stem}-step{step}{self.path.suffix}")
 
 
 class BestCheckpoint(Callback):
@@ -114,6 +114,11 @@ class BestCheckpoint(Callback):
         """See `Callback.on_validation_end`."""
         if self.best(run) is row:
             run.save(self.path)
+
+    @property
+    def names_column(self) -> bool:
+        """Whether the user names the column."""
+        return self._asked[0] is not None
 
     @property
     def column(self) -> str:

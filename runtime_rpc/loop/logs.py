@@ -32,15 +32,15 @@ class JsonLines(Callback):
 
     @takes("odtc.JsonLines", path=PATH)
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+        self.path = Path(path)
         self._file: TextIOWrapper | None = None
 
     def on_train_begin(self, run: "Run") -> None:
         """See `Callback.on_train_begin`."""
-        with atomic_write(self._path) as temporary, output_errors(self._path):
-            temporary.write_text("".join(_up_to(self._path, run)), "utf-8")
-        with output_errors(self._path):
-            self._file = self._path.open("a", encoding="utf-8", buffering=1)
+        with atomic_write(self.path) as temporary, output_errors(self.path):
+            temporary.write_text("".join(_up_to(self.path, run)), "utf-8")
+        with output_errors(self.path):
+            self._file = self.path.open("a", encoding="utf-8", buffering=1)
 
     def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
         """See `Callback.on_train_batch_end`."""
@@ -62,7 +62,7 @@ class JsonLines(Callback):
 
     def _write(self, said: dict[str, Any]) -> None:
         assert self._file
-        with output_errors(self._path):
+        with output_errors(self.path):
             self._file.write(json.dumps(for_json(said)) + "\n")
 
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.history import Row
     from odtc.runtime_rpc.loop.run import Run
 
+# What is said where nobody names the column, and there is no validation.
+WITHOUT_VALIDATION = (
+    "there is no validation: the loss of the steps that train decides what is better"
+)
 VAL, LOSS, MIN, MAX = "val_", "loss", "min", "max"
 
 

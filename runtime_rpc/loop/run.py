@@ -5,7 +5,10 @@ checkpoint (`Progress`), so that a run that goes on from one does what it would 
 """
 
 import os
+from typing import Any
 
+from odtc.core.elsewhere.names import RUN
+from odtc.core.elsewhere.rows import no_attribute
 from odtc.runtime_rpc.loop.course import Course
 from odtc.runtime_rpc.loop.history import History, Progress
 from odtc.runtime_rpc.loop.trained import Trained
@@ -30,6 +33,9 @@ class Run:
         loss: of the last step; None before it.
     """
 
+    # What is set beside these, as Lightning's `should_stop`, is an error: nothing would come of it.
+    __slots__ = ("course", "history", "loss", "notes", "now", "seconds", "step", "trainer")
+
     def __init__(self, trainer: Trained, course: Course, start: int) -> None:
         self.trainer, self.course = trainer, course
         self.now = Progress.of_text(trainer.progress, trainer.steps) or Progress(start)
@@ -39,6 +45,14 @@ class Run:
         self.step = trainer.steps - self.now.start
         self.seconds = 0.0
         self.loss: float | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute(self, name, RUN)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in self.__slots__:
+            raise no_attribute(self, name, RUN)
+        super().__setattr__(name, value)
 
     @property
     def epoch(self) -> int:

@@ -4,6 +4,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from odtc.core.errors import UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import NUMBER, TEXT, optional, whole_from
 from odtc.runtime_rpc.loop.callback import Callback
@@ -23,7 +24,7 @@ class EarlyStopping(Callback):
     Args:
         monitor: column of the history; `val_loss` by default.
         patience: rows that may follow the best one without an improvement; NaN is none.
-        min_delta: the least by which a value has to be better.
+        min_delta: the least by which a value has to be better, not below 0.
         mode: `min` or `max`; by default what is better of the column.
 
     Raises:
@@ -45,8 +46,19 @@ class EarlyStopping(Callback):
         mode: str | None = None,
     ) -> None:
         check_mode(mode, "odtc.EarlyStopping")
+        if min_delta < 0:
+            raise UsageError(
+                f"min_delta is {min_delta:g}, below 0: values that are worse would be better",
+                where="odtc.EarlyStopping",
+                hint="give the least by which a value has to be better, such as 0.001",
+            )
         self._asked, self._patience, self._least = (monitor, mode), patience, min_delta
         self._monitor: Monitor | None = None
+
+    @property
+    def names_column(self) -> bool:
+        """Whether the user names the column."""
+        return self._asked[0] is not None
 
     def on_train_begin(self, run: "Run") -> None:
         """See `Callback.on_train_begin`."""
@@ -82,6 +94,12 @@ class TimeLimit(Callback):
 
     @takes("odtc.TimeLimit", seconds=NUMBER)
     def __init__(self, seconds: float) -> None:
+        if seconds <= 0:
+            raise UsageError(
+                f"seconds is {seconds:g}, and not above 0",
+                where="odtc.TimeLimit",
+                hint="give the seconds that a run may take, such as 3600",
+            )
         self._seconds, self._end = seconds, math.inf
 
     def on_train_begin(self, run: "Run") -> None:

@@ -70,6 +70,16 @@ class Watching:
         for name, (given, other, option) in needs.items():
             if given and not other:
                 raise UsageError(f"--{name} needs {option}", hint=f"pass {option}")
+        if self.max_time is not None and not self.max_time > 0:
+            raise UsageError(
+                f"--max-time is {self.max_time:g}, and not above 0",
+                hint="give the seconds that the run may take, such as 3600",
+            )
+        if not self.min_delta >= 0:
+            raise UsageError(
+                f"--min-delta is {self.min_delta:g}, and not 0 or above",
+                hint="give the least by which a value has to be better, such as 0.001",
+            )
 
     def measured(self, manifest: "Manifest", text: "Text", trained: Trained) -> "Validation | None":
         """The validation; None where there is none.
@@ -82,8 +92,11 @@ class Watching:
         from odtc.runtime_rpc.loop.measured.metrics import metrics_of
         from odtc.runtime_rpc.loop.measured.usual import with_usual
         from odtc.runtime_rpc.loop.measured.validation import Validation
+        from odtc.runtime_rpc.loop.monitor import WITHOUT_VALIDATION
 
         if self.validation is None:
+            if (self.patience or self.best) and not self.monitor:
+                say(f"note: {WITHOUT_VALIDATION}")
             return None
         source = read_source(self.validation, manifest, text, trained)
         metrics = with_usual(metrics_of(self.metrics or ()), manifest)

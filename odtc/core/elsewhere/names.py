@@ -113,6 +113,11 @@ RUN = (
         "should_stop stop_training should_training_stop should_epoch_stop",
         "run.stop('why') ends it after the step",
     ),
+    Row(
+        "lr learning_rate",
+        "a learning rate follows from the number of updates alone: lr= of trainer.fit takes any "
+        "function of it",
+    ),
     Row("current_epoch", "run.epoch"),
     Row("global_step", "run.step"),
     Row("callback_metrics logged_metrics log_history", "run.history, or the row that a hook gets"),

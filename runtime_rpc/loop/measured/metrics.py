@@ -7,13 +7,12 @@ and labels at once.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from odtc.core.errors import UsageError
-from odtc.core.ir.place import Place, join
 from odtc.core.options.checked_options import (
     check_options,
     count,
@@ -21,12 +20,11 @@ from odtc.core.options.checked_options import (
     make_choice,
     options_of,
 )
-from odtc.core.options.kinds import shown
-from odtc.core.specs import Classes
 
 # What a metric measures: class numbers, yes or no by a logit, or numbers of the output's shape.
 CLASSES, YES_NO = "class numbers", "0 or 1 of logits, as of the loss bce-with-logits"
 NUMBERS = "numbers of the output's shape"
+LOSS = "loss"
 
 
 @dataclass(frozen=True)
@@ -293,7 +291,17 @@ def metrics_of(given: Any) -> tuple[Metric | Function, ...]:
     found = tuple(_metric(one) for one in each)
     keys = [one.key for one in found]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise UsageError(f"the metric {twice} is given twice", where="metrics", hint="give it once")
+        raise UsageError(
+            f"the metric {twice} is given twice",
+            where="metrics",
+            hint="give it once, and functions names of their own",
+        )
+    if LOSS in keys:
+        raise UsageError(
+            "a metric is called loss, as what is measured without one",
+            where="metrics",
+            hint="give the function another name",
+        )
     return found
 
 
@@ -309,63 +317,6 @@ def _metric(given: Any) -> Metric | Function:
         where="metrics",
         hint=f"give one of {', '.join(METRICS)}, or a function of outputs and labels",
     )
-
-
-@dataclass
-class MetricSum:
-    """A metric, added up over parts of the samples.
-
-    Attributes:
-        metric: that is measured.
-        classes: what the labels may hold; None where they are numbers.
-        places: where the samples lie in outputs and in labels.
-    """
-
-    metric: Metric | Function
-    classes: Classes | None
-    places: tuple[Place | None, Place | None]
-    _sums: Any = 0
-    _all: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
-
-    def add(self, scores: np.ndarray, labels: np.ndarray) -> None:
-        """Adds some samples."""
-        if isinstance(self.metric, Function):
-            self._all.append((scores, labels))
-            return
-        if self.classes:
-            scores = np.moveaxis(scores, self.classes.axis, -1)
-            scores, labels = scores.reshape(-1, scores.shape[-1]), labels.reshape(-1)
-            kept = (
-                labels != self.classes.ignored if self.classes.ignored is not None else slice(None)
-            )
-            scores, labels = scores[kept], labels[kept]
-        else:
-            labels = labels.astype(np.float64)
-        self._sums = self._sums + self.metric.sums(scores.astype(np.float64), labels)
-
-    def value(self) -> float:
-        """The metric of all samples."""
-        if isinstance(self.metric, Function):
-            parts = zip(zip(*self._all, strict=True), self.places, strict=True)
-            scores, labels = (join(each, place or Place(0)) for each, place in parts)
-            return _number(self.metric, self.metric.function(scores, labels))
-        return self.metric.value(self._sums)
-
-
-def _number(metric: Function, value: Any) -> float:
-    """What a function of the user's gives, as a row of a history holds it.
-
-    Raises:
-        UsageError: it is no number.
-    """
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"the metric {metric.key} gives {shown(value)}, and no number",
-            where="metrics",
-            hint="let it give one number; for several, give several functions",
-        ) from error
 
 
 def _predicted(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

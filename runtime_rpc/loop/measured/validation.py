@@ -16,14 +16,15 @@ from odtc.core.ir.place import Place
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.source import Arrays, Source
 from odtc.runtime_rpc.loop.measured.loss_values import LossSum
+from odtc.runtime_rpc.loop.measured.metric_sum import MetricSum
 from odtc.runtime_rpc.loop.measured.metrics import (
     CLASSES,
+    LOSS,
     METRICS,
     NUMBERS,
     YES_NO,
     Function,
     Metric,
-    MetricSum,
 )
 from odtc.runtime_rpc.loop.measured.terms import LossTerm, label_of, loss_terms
 from odtc.runtime_rpc.loop.trained import Trained
@@ -31,7 +32,6 @@ from odtc.runtime_rpc.loop.trained import Trained
 # Samples that are evaluated at a time, about: a call of a trainer costs little beside them. Fewer
 # where their outputs would take more bytes than this, as scores of many words do.
 _PART, _PART_BYTES = 256, 64 << 20
-LOSS = "loss"
 _LOGITS = "bce-with-logits"
 
 

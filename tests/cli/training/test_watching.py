@@ -72,6 +72,11 @@ def test_it_is_said_that_the_last_weights_are_not_the_best(digits: Digits, here:
     assert "; the best are in best.ckpt: step " in capsys.readouterr().err
 
 
+def test_a_best_of_no_validation_is_said(digits: Digits, here: Path, capsys):
+    assert main(trained(digits, *RUN, "--steps", "2", "--best", "best.ckpt")) == 0
+    assert "note: there is no validation: the loss of the steps that" in capsys.readouterr().err
+
+
 def test_a_best_that_never_was_is_said(digits: Digits, here: Path, capsys):
     with np.load(digits.test) as test:
         np.savez("nan.npz", x=np.full_like(test["x"], np.nan), label=test["label"])
@@ -148,6 +153,9 @@ def test_data_at_the_end_has_a_loss_of_every_kind(digits: Digits, here: Path, ru
         (("--restore-best",), "--restore-best needs --best FILE"),
         (("--monitor", "loss"), "--monitor needs --patience N or --best FILE"),
         (("--keep", "2"), "--keep needs a checkpoint"),
+        (("--max-time", "0"), "--max-time is 0, and not above 0"),
+        (("--max-time", "nan"), "--max-time is nan, and not above 0"),
+        (("--patience", "2", "--min-delta", "-1"), "--min-delta is -1, and not 0 or above"),
     ],
 )
 def test_options_that_are_about_nothing_are_refused(

@@ -73,3 +73,96 @@ def test_a_row_is_no_column(artifact: odtc.Artifact):
     with pytest.raises(UsageError, match="the history has no column -1") as error:
         history[-1]  # pyright: ignore[reportArgumentType]
     assert error.value.hint == "it has step, epoch, lr, loss; history.rows has the rows"
+
+
+def fitted(artifact: odtc.Artifact, *callbacks: object, **asked: object) -> odtc.History:
+    trainer = artifact.trainer(threads=1)
+    return trainer.fit((X, Y), callbacks=callbacks, **{"lr": 0.1, **asked})  # type: ignore[arg-type]
+
+
+def test_two_callbacks_of_one_file_are_refused(artifact: odtc.Artifact, tmp_path: Path):
+    # The last weights took the place of the best, and were restored as these.
+    path = tmp_path / "a.ckpt"
+    best = odtc.BestCheckpoint(path, restore=True)
+    with pytest.raises(UsageError, match="would replace another of the results"):
+        fitted(artifact, odtc.Checkpoint(path), best, validation=(X, Y))
+    with pytest.raises(UsageError, match="would replace another of the results"):
+        fitted(artifact, best, odtc.JsonLines(path), validation=(X, Y))
+
+
+class Lightning(odtc.Callback):
+    def on_train_batch_end(self, trainer, module, outputs, batch, number) -> None:  # type: ignore[override]
+        raise AssertionError
+
+
+class OfKeras(odtc.Callback):
+    def on_epoch_end(self, epoch, logs=None) -> None:  # type: ignore[override]
+        self.seen = epoch
+
+
+class Stops(odtc.Callback):
+    def on_epoch_end(self, run, row) -> None:
+        run.should_stop = True
+
+
+def test_hooks_that_take_something_else_are_refused_before_the_first_step(artifact: odtc.Artifact):
+    with pytest.raises(UsageError, match=r"Lightning.on_train_batch_end does not take") as error:
+        fitted(artifact, Lightning())
+    assert error.value.hint == "it is called with (run, step, loss)"
+    with pytest.raises(UsageError, match="lambda> does not take what it is called with"):
+        fitted(artifact, lambda epoch, logs: None)
+    with pytest.warns(UserWarning, match=r"with \(run, row\): what it calls epoch is the run"):
+        fitted(artifact, OfKeras())
+
+
+def test_what_a_hook_sets_and_nobody_reads_is_an_error(artifact: odtc.Artifact):
+    with pytest.raises(AttributeError, match=r"run.stop\('why'\) ends it"):
+        fitted(artifact, Stops(), epochs=2)
+
+
+def test_callbacks_of_other_libraries_are_told_which_is_odtcs(artifact: odtc.Artifact):
+    for name, said in {
+        "EarlyStopping": "give odtc.EarlyStopping(...)",
+        "ModelCheckpoint": "odtc.Checkpoint(path, every=100) or odtc.BestCheckpoint(path)",
+    }.items():
+        with pytest.raises(UsageError, match=r"neither an odtc.Callback nor a function") as error:
+            fitted(artifact, type(name, (), {})())
+        assert error.value.hint == said
+
+
+def test_what_decides_without_a_validation_is_said(artifact: odtc.Artifact):
+    with pytest.warns(
+        UserWarning, match="there is no validation: the loss of the steps that train"
+    ):
+        fitted(artifact, odtc.EarlyStopping())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(artifact, odtc.EarlyStopping("loss"))
+
+
+def test_bounds_of_callbacks():
+    with pytest.raises(UsageError, match="min_delta is -1, below 0"):
+        odtc.EarlyStopping(min_delta=-1)
+    with pytest.raises(UsageError, match="seconds is 0, and not above 0"):
+        odtc.TimeLimit(0)
+
+
+def test_a_schedule_that_takes_no_length_of_a_run_is_refused(artifact: odtc.Artifact):
+    # The run's number of updates became `every`: the rate never fell.
+    with pytest.raises(UsageError, match="the class Step, which takes no length of a run"):
+        fitted(artifact, schedule=odtc.schedules.Step)
+
+
+def test_a_metric_of_the_users_that_fails_says_what_it_gets(artifact: odtc.Artifact):
+    def wrong(scores: np.ndarray, labels: np.ndarray) -> float:
+        return float((scores == labels[:, :, None]).mean())
+
+    with pytest.raises(UsageError, match="the metric wrong fails: IndexError") as error:
+        fitted(artifact, validation=(X, Y), metrics=wrong)
+    assert "all outputs, a numpy.ndarray of shape [16, " in (error.value.hint or "")
+
+    def loss(scores: np.ndarray, labels: np.ndarray) -> float:
+        return 0.0
+
+    with pytest.raises(UsageError, match="a metric is called loss"):
+        fitted(artifact, validation=(X, Y), metrics=loss)

@@ -13,7 +13,8 @@ from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Classes
 from odtc.runtime_rpc.loop.measured.loss_values import VALUES
-from odtc.runtime_rpc.loop.measured.metrics import METRICS, MetricSum, parse_metric
+from odtc.runtime_rpc.loop.measured.metric_sum import MetricSum
+from odtc.runtime_rpc.loop.measured.metrics import METRICS, parse_metric
 from tests.runtime_rpc.loop.models import BATCH, CLASSES, WIDTH, classed, step_of
 
 RANDOM = np.random.default_rng(0)
