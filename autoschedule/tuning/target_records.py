@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -52,7 +53,8 @@ def records_for(
     """
     own = read(database or user_database()).records
     records = [*shipped(target.name), *own]
-    fitting = [each for each in records if each.target == identity_of(target)]
+    identity = identity_of(target)
+    fitting = [each for each in records if each.target == identity]
     if fitting and device is None:
         # Compiling for a GPU needs neither a GPU nor a driver.
         with suppress(OdtcError):
@@ -63,7 +65,13 @@ def records_for(
 def shipped(name: str) -> list[Record]:
     """The records that ship for a target of that name; see `logs/tuned/README.md`."""
     folder = Path(str(files("odtc.tuned"))) / name
-    return [record for path in sorted(folder.glob("*.jsonl")) for record in read(path).records]
+    return [record for path in sorted(folder.glob("*.jsonl")) for record in _read_once(path)]
+
+
+@cache
+def _read_once(path: Path) -> tuple[Record, ...]:
+    """The records of a file of this package, which does not change while a process runs."""
+    return read(path).records
 
 
 def known_device(target: Target, gpu: FindGpu = no_gpu) -> Device | None:

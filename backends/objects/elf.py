@@ -14,7 +14,7 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 from elftools.elf.relocation import RelocationTable
-from elftools.elf.segments import InterpSegment
+from elftools.elf.segments import InterpSegment, Segment
 
 from odtc.backends.objects.system_libraries import INTERPRETER, system_libraries
 from odtc.backends.targets import Target
@@ -43,6 +43,7 @@ class _Library:
         elf: the file.
         target: what it has to be for.
         systems: symbols of the libraries that there are, by their sonames.
+        segments: all of it, read once: to read one that is dynamic reads all sections.
         dynamic: its dynamic section.
         tags: the entries of that, by name.
     """
@@ -50,8 +51,13 @@ class _Library:
     elf: ELFFile
     target: Target
     systems: Mapping[str, frozenset[str]]
+    segments: list[Segment]
     dynamic: DynamicSegment
     tags: dict[str, list[Any]]
+
+    def of_type(self, name: str) -> list[Segment]:
+        """The segments of a type, such as `PT_LOAD`."""
+        return [each for each in self.segments if each["p_type"] == name]
 
     def flag(self, tag: str, mask: int) -> bool:
         """Whether a dynamic entry of flags is there and has one of the bits of `mask`."""
@@ -65,7 +71,7 @@ def _machine(library: _Library) -> Iterator[str]:
 
 
 def _alignment(library: _Library) -> Iterator[str]:
-    for segment in library.elf.iter_segments("PT_LOAD"):
+    for segment in library.of_type("PT_LOAD"):
         if segment["p_align"] % PAGE_BYTES:
             yield (
                 f"the segment at {segment['p_vaddr']:#x} is aligned to {segment['p_align']:#x}, "
@@ -103,13 +109,13 @@ def _bind_now(library: _Library) -> Iterator[str]:
 
 
 def _stack(library: _Library) -> Iterator[str]:
-    stack = next(library.elf.iter_segments("PT_GNU_STACK"), None)
-    if stack is None or stack["p_flags"] & _PF_X:
+    stacks = library.of_type("PT_GNU_STACK")
+    if not stacks or stacks[0]["p_flags"] & _PF_X:
         yield "its stack is executable"
 
 
 def _writable_code(library: _Library) -> Iterator[str]:
-    for segment in library.elf.iter_segments("PT_LOAD"):
+    for segment in library.of_type("PT_LOAD"):
         if segment["p_flags"] & _PF_X and segment["p_flags"] & _PF_W:
             yield f"the segment at {segment['p_vaddr']:#x} is writable and holds code"
 
@@ -128,7 +134,7 @@ def _hash_styles(library: _Library) -> Iterator[str]:
 
 
 def _thread_storage(library: _Library) -> Iterator[str]:
-    if next(library.elf.iter_segments("PT_TLS"), None) is not None:
+    if library.of_type("PT_TLS"):
         yield "it has variables of threads (TLS), which Android loads from version 10 on only"
 
 
@@ -144,7 +150,7 @@ def _undefined(library: _Library) -> Iterator[str]:
 
 
 def _interpreter(library: _Library) -> Iterator[str]:
-    segments = [each for each in library.elf.iter_segments() if isinstance(each, InterpSegment)]
+    segments = [each for each in library.segments if isinstance(each, InterpSegment)]
     found = [each.get_interp_name() for each in segments]
     if found != [INTERPRETER]:
         yield f"its loader is {', '.join(found) or 'none'}, and Android's is {INTERPRETER}"
@@ -232,11 +238,12 @@ def _check(
 def _violations(
     elf: ELFFile, target: Target, systems: Mapping[str, frozenset[str]], kind: str, rules: _Rules
 ) -> list[str]:
-    dynamic = next((s for s in elf.iter_segments() if isinstance(s, DynamicSegment)), None)
+    segments = list(elf.iter_segments())
+    dynamic = next((each for each in segments if isinstance(each, DynamicSegment)), None)
     if dynamic is None:
         return [f"it is not a shared {kind}: it has no dynamic section"]
     tags: dict[str, list[Any]] = {}
     for tag in dynamic.iter_tags():
         tags.setdefault(tag.entry.d_tag, []).append(tag)
-    library = _Library(elf, target, systems, dynamic, tags)
+    library = _Library(elf, target, systems, segments, dynamic, tags)
     return [violation for rule in rules for violation in rule(library)]

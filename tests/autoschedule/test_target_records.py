@@ -45,6 +45,11 @@ def test_what_ships_for_a_target_is_read_beside_the_users_own(
     of = records_for(HOST, tmp_path / "none")
     assert of("a product") is not None
     assert of("another product") is None
+    # Once: a user's file may change while a process runs, and these do not.
+    read, files = module.read, list[Path]()
+    monkeypatch.setattr(module, "read", lambda path: files.append(path) or read(path))
+    assert records_for(HOST, tmp_path / "none")("a product") is not None
+    assert files == [tmp_path / "none"]
 
 
 def test_a_gpu_that_cannot_be_opened_keeps_nobody_from_compiling(tmp_path: Path) -> None:

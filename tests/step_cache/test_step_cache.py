@@ -15,7 +15,7 @@ import pytest
 import odtc
 from odtc.artifact import Artifact
 from odtc.core.artifact.bundle import MEMBERS
-from odtc.driver import building
+from odtc.driver import building, compilation
 from odtc.step_cache import store
 from odtc.step_cache.store import step_store
 from tests.step_cache.model_files import SIZE, WIDE, write_model
@@ -117,8 +117,15 @@ def entries(folder: Path) -> list[Path]:
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(
-    tmp_path: Path, cache: Path, built: list[str]
+    tmp_path: Path, cache: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Neither is a key made, nor an entry put together."""
+
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(compilation, "step_key", never)
+    monkeypatch.setattr(compilation, "keep", never)
     cache.parent.mkdir(parents=True)
     cache.write_text("no folder")
     model = write_model(tmp_path / "m")
