@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from odtc.cli.console import say
 from odtc.cli.switches import Switch
 from odtc.core.errors import UsageError
 
@@ -60,6 +61,12 @@ def add_steps_per_call(parser: argparse.ArgumentParser) -> None:
         help="steps that a device takes in one call, so that they do not wait for the link; it "
         "holds as many batches (default: 1)",
     )
+
+
+def say_of_steps_per_call(steps: int, *, is_local: bool) -> None:
+    """Says that `--steps-per-call` changes nothing for steps of this machine."""
+    if is_local and steps > 1:
+        say("note: --steps-per-call is for devices: the steps of this machine wait for no link")
 
 
 def at_least(bound: int, most: float = math.inf) -> Callable[[str], int]:

@@ -13,6 +13,7 @@ from odtc.cli.options import (
     add_weights_folder,
     at_least,
     output_file,
+    say_of_steps_per_call,
 )
 from odtc.cli.training.running import say_idle_cores
 from odtc.core.disk.files import check_writable
@@ -112,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         trainer = artifact.trainer(args.device, args.threads, args.cores)
         if not (args.threads or args.cores):
             say_idle_cores(trainer)
+        say_of_steps_per_call(args.steps_per_call, is_local=trainer.session.is_local)
         profile = _profiled(trainer, feed, args, progress)
     if args.trace:
         write_trace(profile, args.trace)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from odtc.cli.console import say
+from odtc.cli.options import say_of_steps_per_call
 from odtc.cli.training.checkpoints import Checkpoints
 from odtc.cli.training.running import Running, say_idle_cores
 from odtc.core.errors import DeviceError, DeviceLostError
@@ -59,6 +60,7 @@ class RecoverableTrainer:
         self._times = 0
         self.trainer = self._start()
         self._say_idle()
+        say_of_steps_per_call(running.steps_per_call, is_local=self.trainer.session.is_local)
         if checkpoints.resume and checkpoints.checkpoint:
             _noted(self.trainer.load_checkpoint, checkpoints.checkpoint)
 

@@ -84,6 +84,18 @@ def test_train_says_what_cores_are_idle(
     assert "of the" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["train", "profile"])
+def test_steps_of_a_call_are_told_to_be_of_devices(
+    digits: Digits, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--data", str(digits.train), "--lr", "0.1"] if command == "train" else []
+    argv = [command, str(digits.artifact), "--steps", "2", "--threads", "1", *more]
+    for steps, is_told in (("1", False), ("2", True)):
+        assert main([*argv, "--steps-per-call", steps]) == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert ("note: --steps-per-call is for devices" in said) == is_told
+
+
 def test_arrays_that_are_no_input_and_no_label_are_named(
     digits: Digits, here: Path, capsys: pytest.CaptureFixture[str]
 ):
