@@ -70,7 +70,7 @@ def test_a_call_is_there(code: str):
 def test_calls_of_onnxruntime_are_there():
     training = {
         name: importlib.import_module(f"onnxruntime.training.{name}")
-        for name in ("api", "artifacts")
+        for name in ("api", "artifacts", "onnxblock")
     }
     for code in named("onnxruntime-training"):
         name, _, arguments = code.partition("(")
