@@ -1,5 +1,6 @@
 """Gradients that a module stops, or that ONNX does not know."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import odtc
+from odtc.torch_export.watching.hooks import applied
+from odtc.torch_export.watching.stops import Stops
 from tests.torch_export.files import operators
 
 
@@ -63,3 +66,29 @@ def test_a_gradient_that_is_stopped_is_told_of(stop: Any, tmp_path: Path) -> Non
         odtc.from_torch(Detaches(stop), torch.randn(2, 3), tmp_path / "model.onnx")
     exported = odtc.from_torch(Detaches(torch.tanh), torch.randn(2, 3), tmp_path / "model.onnx")
     assert not exported.notes
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.detach() * 2
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return gradients[0] * 2
+
+
+def test_an_autograd_function_is_known_by_what_applies_it_in_c():
+    # PyTorch 2.14 has no frame in Python there.
+    called = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, of: called.append((event, of)))
+    Doubled.apply(torch.ones(2, requires_grad=True))
+    sys.setprofile(before)
+    found = [event for event, of in called if event.startswith("c_") and applied(of) is Doubled]
+    assert found == ["c_call", "c_return"]
+    with Stops() as stops:
+        Doubled.apply(torch.ones(2, requires_grad=True))
+        torch.ones(2, requires_grad=True).detach()
+    assert stops.functions == {Doubled}
+    assert len(stops.places([])) == 1

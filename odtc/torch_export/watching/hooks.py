@@ -5,7 +5,7 @@ A file has the values that they see, and its derivative is that of those values.
 
 import inspect
 from collections.abc import Iterable
-from types import FrameType
+from typing import Any
 
 from torch import Tensor, autograd, nn
 from torch.nn.modules import module as modules
@@ -15,7 +15,6 @@ from odtc.torch_export.watching.kept import HOOKS
 
 Function = type[autograd.Function]
 
-_APPLY = autograd.Function.apply.__func__.__code__  # pyright: ignore[reportFunctionMemberAccess]
 _OF_MODULES = ("_backward_hooks", "_backward_pre_hooks")
 _OF_ALL_MODULES = ("_global_backward_hooks", "_global_backward_pre_hooks")
 
@@ -43,13 +42,14 @@ def functions_behind(results: Iterable[Tensor]) -> set[Function]:
     return {kind for kind in classes if kind is not None}
 
 
-def function_around(frame: FrameType | None) -> Function | None:
-    """The autograd function whose forward a frame runs in; None outside of one."""
-    while frame is not None:
-        if frame.f_code is _APPLY:
-            return frame.f_locals["cls"]
-        frame = frame.f_back
-    return None
+def applied(called: Any) -> Function | None:
+    """The autograd function that a C function is the `apply` of; None of all others.
+
+    Up to PyTorch 2.13 a method in Python calls it; later ones have no frame there.
+    """
+    kind = getattr(called, "__self__", None)
+    is_function = isinstance(kind, type) and issubclass(kind, autograd.Function)
+    return kind if is_function and called.__name__ == "apply" else None
 
 
 def described(functions: Iterable[Function], parts: Iterable[str]) -> list[str]:

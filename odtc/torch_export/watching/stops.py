@@ -11,7 +11,7 @@ from torch import Tensor, autograd
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from odtc.torch_export.watching.hooks import Function, function_around
+from odtc.torch_export.watching.hooks import Function, applied
 from odtc.torch_export.watching.lines import user_line
 
 _DETACHING = {Tensor.detach, Tensor.detach_, Tensor.data.__get__}  # pyright: ignore[reportAttributeAccessIssue]
@@ -37,6 +37,7 @@ class Stops(TorchFunctionMode):
         self._found: list[Stop] = []
         self.functions: set[Function] = set()
         self.hooked: set[str] = set()
+        self._applied: list[Function] = []
         self._profiled: Any = None
 
     def __enter__(self) -> Self:
@@ -51,7 +52,12 @@ class Stops(TorchFunctionMode):
         sys.setprofile(self._profiled)
 
     def _note_call(self, frame: FrameType, event: str, called: Any) -> None:
-        """Notes hooks of autograd's nodes, and passes all on to the former profiler."""
+        """Notes autograd functions and hooks of nodes; passes all on to the former profiler."""
+        if event.startswith("c_") and (function := applied(called)):
+            if event == "c_call":
+                self._applied.append(function)
+            elif self._applied:  # the block may begin within one
+                self._applied.pop()
         hooks = event == "c_call" and called.__name__ in _HOOKING_NODES
         # PyTorch's own are those of parts of a module, which are reported as such.
         is_own = _TORCH in Path(frame.f_code.co_filename).parents if hooks else True
@@ -73,8 +79,8 @@ class Stops(TorchFunctionMode):
         return result
 
     def _note(self, held: list[Tensor]) -> None:
-        if held and (function := function_around(sys._getframe())):
-            self.functions.add(function)
+        if held and self._applied:
+            self.functions.add(self._applied[-1])
         else:
             self._found += [(user_line(), tensor) for tensor in held]
 
