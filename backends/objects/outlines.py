@@ -50,7 +50,7 @@ class Outlines(Enum):
 def recall_phase(wanted: Outlines, made_by: Sequence[object]) -> tuple[Pass, ...]:
     """The pass that recalls kernels, where what makes them is in files as this process has it.
 
-    None where they are not kept, either: to hash all that makes a kernel would be for nothing.
+    Where there can be no store, the files do not matter, and are not looked at.
 
     Args:
         wanted: how those that are kept are treated.
@@ -60,7 +60,9 @@ def recall_phase(wanted: Outlines, made_by: Sequence[object]) -> tuple[Pass, ...
     said = [*map(repr, made_by)]
     # A `repr` with an address differs in each process, and identifies nothing.
     is_known = not any(_ADDRESS in each for each in said)
-    if wanted is Outlines.NEVER or not is_known or outline_store().problem or not is_as_loaded():
+    if wanted is Outlines.NEVER or not is_known:
+        return ()
+    if not outline_store().problem and not is_as_loaded():
         return ()
     text = json.dumps([*said, libraries(), sources()])
     return (RecallKernels(hashlib.sha256(text.encode()).hexdigest(), wanted is Outlines.KEPT),)

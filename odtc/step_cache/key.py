@@ -27,6 +27,7 @@ from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import as_update
 from odtc.frontend.weights.in_file import UNREADABLE, elements_in_files, require_size
 from odtc.step_cache.made_by import made_by
+from odtc.step_cache.store import step_store
 
 _PACKAGE = __name__.partition(".")[0]
 _PLAIN = (type(None), bool, int, float, str)
@@ -52,7 +53,8 @@ def step_key(
         return None
     path = Path(model)
     try:
-        if not path.is_file() or not is_as_loaded():
+        # Where there can be no store, the files of this package do not matter.
+        if not path.is_file() or not (step_store().problem or is_as_loaded()):
             return None
         require_size(path)
         asked = {

@@ -130,7 +130,7 @@ def keep(key: str, model: Path, kept: KeptStep, seen: Seen) -> None:
     except (*UNREADABLE, OdtcError):
         return
     all_seen = seen.files.keys() >= {model.parent / name for name in names}
-    if not all_seen or not seen.are_unchanged or not is_as_loaded():
+    if not all_seen or not seen.are_unchanged:
         return
     memory = io.BytesIO()
     with zipfile.ZipFile(memory, "w") as archive:
@@ -139,7 +139,9 @@ def keep(key: str, model: Path, kept: KeptStep, seen: Seen) -> None:
         archive.writestr(_CONTENT, content)
         for name in _kept(kept.bundle.manifest):
             archive.write(kept.bundle.root / name, name)
-    step_store().put(key, memory.getvalue())
+    # Looked at last: it is some thousand files, for nothing where there can be no store.
+    if not step_store().problem and is_as_loaded():
+        step_store().put(key, memory.getvalue())
 
 
 def _places(model: Path) -> Iterator[tuple[str, Piece]]:

@@ -186,12 +186,6 @@ def test_what_nobody_can_tell_recalls_nothing() -> None:
     assert not outlines.recall_phase(outlines.Outlines.NEVER, ["a target", None])
 
 
-def test_without_a_store_nothing_is_hashed(cache: Path) -> None:
-    assert outlines.recall_phase(outlines.Outlines.KEPT, ["a target"])
-    (cache / "outlines").touch()
-    assert not outlines.recall_phase(outlines.Outlines.KEPT, ["a target"])
-
-
 def test_files_that_are_younger_than_the_process_recall_nothing(
     model: Path, lowered: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,10 +14,12 @@ import pytest
 
 import odtc
 from odtc.artifact import Artifact
+from odtc.backends.objects import outlines
 from odtc.core.artifact.bundle import MEMBERS
-from odtc.driver import building, compilation
-from odtc.step_cache import store
+from odtc.driver import building
+from odtc.step_cache import key, store
 from odtc.step_cache.store import step_store
+from tests.caches import without_steps
 from tests.step_cache.model_files import SIZE, WIDE, write_model
 
 
@@ -119,15 +121,14 @@ def entries(folder: Path) -> list[Path]:
 def test_a_cache_that_cannot_be_written_changes_nothing(
     tmp_path: Path, cache: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither is a key made, nor an entry put together."""
+    """Nor are the files of the package looked at for it."""
 
-    def never(*_: object) -> None:
+    def never() -> bool:
         raise AssertionError
 
-    monkeypatch.setattr(compilation, "step_key", never)
-    monkeypatch.setattr(compilation, "keep", never)
-    cache.parent.mkdir(parents=True)
-    cache.write_text("no folder")
+    for module in (key, store, outlines):
+        monkeypatch.setattr(module, "is_as_loaded", never)
+    without_steps(cache.parents[1])
     model = write_model(tmp_path / "m")
     odtc.compile(model)
     odtc.compile(model)

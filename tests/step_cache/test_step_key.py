@@ -130,7 +130,7 @@ def test_what_is_compiled_for_counts(model: Path) -> None:
 
 
 def test_a_version_that_this_process_has_not_loaded_gives_no_key(
-    model: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert key(model)
     # As if all files had been upgraded since.
