@@ -101,10 +101,11 @@ def commands_of_readme(here: Path, serial: str = "SERIAL") -> list[list[str]]:
 
 def test_readme_does_what_it_says(here: Path) -> None:
     found = commands_of_readme(here)
-    assert len(found) == 4
+    assert len(found) == 5
     for words in found:
         if "--device" not in words:
             assert main(words) == 0, words
+    assert (here / "libs" / "phone.aar").is_file()
 
 
 def test_the_page_of_memory_does_what_it_says(here: Path) -> None:
@@ -114,7 +115,7 @@ def test_the_page_of_memory_does_what_it_says(here: Path) -> None:
 @pytest.mark.device
 @pytest.mark.slow
 def test_readme_and_the_page_of_phones_do_so_with_a_phone(here: Path, phone: AdbPhone) -> None:
-    *_, train = commands_of_readme(here, phone.serial)
+    (train,) = (each for each in commands_of_readme(here, phone.serial) if "--device" in each)
     follow((DOCS / "phones.md").read_text(), phone.serial)
     assert main(["device", "setup", phone.serial]) == 0
     assert main(train) == 0
