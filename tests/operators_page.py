@@ -23,8 +23,8 @@ BEFORE = {
 
 HEAD = """# Operators
 
-`python -m tests.operators_page` writes this page from the tables in `frontend/operators`; the same
-tables decide what `odtc check MODEL` says of a model.
+Which ONNX operators can be trained. The tables in `frontend/operators`, of which `python -m
+tests.operators_page` writes this page, also decide what `odtc check MODEL` says of a model.
 
 - **trainable**: gradients flow through the operator, tested against PyTorch and by finite
   differences. An operator whose results are no floats has none to give, and stands anywhere.

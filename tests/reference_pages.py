@@ -22,13 +22,14 @@ DOCS = ROOT / "docs"
 _WIDTH = "100"
 _CLI = """# The command line
 
-`python -m tests.reference_pages` writes this page from the parser. Results go to stdout; progress,
-notes and errors go to stderr. `--json` prints one JSON object in place of text.
+Every command with its options, as `odtc COMMAND --help` prints them. Results go to stdout;
+progress, notes and errors go to stderr. `--json` prints one JSON object in place of text. This page
+is written from the parser by `python -m tests.reference_pages`.
 """
 _API = """# The Python package
 
-`python -m tests.reference_pages` writes this page from the docstrings: everything that `odtc` has
-by name. What is not here may change without notice.
+Everything that `odtc` has by name. What is not here may change without notice. This page is written
+from the docstrings by `python -m tests.reference_pages`.
 """
 
 # Of the other classes odtc itself asks for more than how they are made.

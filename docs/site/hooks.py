@@ -66,7 +66,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
             return match[0]
         up, there = "../" * (len(place.parts) - 1), _place(target)
         text = match["text"]
-        text = names.get(there, text) if text == match["path"] else text
+        is_file = text.endswith(".md") and match["path"].endswith(text)
+        text = names.get(there, text) if is_file else text
         return f"[{text}]({up}{there}{match['title'] or ''})"
 
     parts = _FENCE.split(markdown)
