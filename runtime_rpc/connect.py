@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from odtc.core.disk.sendable import hide
+from odtc.core.disk.sendable import hide_host
 from odtc.core.errors import DeviceError, DeviceLostError, UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import TEXT, instance, optional
@@ -85,7 +85,7 @@ def parse_place(url: str) -> Place:
             hint="write rpc://HOST:PORT/KEY, such as rpc://127.0.0.1:9190/pixel, or adb://SERIAL; "
             "leave it out for this machine, whose GPU is a target: --target host-opencl",
         )
-    hide(match["host"], "TRACKER")
+    hide_host(match["host"])
     return Place((match["host"], int(match["port"])), match["key"])
 
 

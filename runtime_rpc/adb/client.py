@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from odtc.core.disk.sendable import hide
+from odtc.core.disk.sendable import hide_serial
 from odtc.core.errors import DeviceError, DeviceLostError
 from odtc.runtime_rpc.adb.state import slug
 
@@ -114,7 +114,7 @@ def listed() -> list[Listed]:
 def _hide(serial: str) -> None:
     """No file that is sent has a serial, in whichever form."""
     for form in (serial, quote(serial, safe=""), slug(serial)):
-        hide(form, "SERIAL")
+        hide_serial(form)
 
 
 def find_adb() -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from odtc.core.disk import sendable as module
 from odtc.core.disk.row_file import RowFile
-from odtc.core.disk.sendable import hide, sendable
+from odtc.core.disk.sendable import hide_serial, sendable
 from odtc.runtime_rpc.adb.client import Adb
 from odtc.runtime_rpc.connect import parse_place
 
@@ -18,7 +18,8 @@ SERIAL = "R58M12ABCDE"
 @pytest.fixture(autouse=True)
 def user(monkeypatch: pytest.MonkeyPatch) -> None:
     """Someone at a computer that has seen no device yet."""
-    monkeypatch.setattr(module, "_hidden", {})
+    for names in ("_serials", "_hosts"):
+        monkeypatch.setattr(module, names, {})
     monkeypatch.setattr(socket, "gethostname", lambda: "wonder.land.example")
     monkeypatch.setenv("LOGNAME", "alice")
     monkeypatch.setenv("HOME", "/home/alice")
@@ -77,8 +78,16 @@ def test_the_host_of_a_tracker() -> None:
     assert sendable(said) == said.replace("farm.example", "TRACKER")
 
 
+def test_a_host_that_is_called_as_a_key_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "model")
+    parse_place("rpc://odtc:9190/pixel")
+    head = {"versions": {"odtc": "0.1.0"}, "model": "digits", "engine": "odtc"}
+    assert sendable(head) == head
+    assert sendable("rpc://odtc:9190/pixel") == "rpc://TRACKER:9190/pixel"
+
+
 def test_a_value_keeps_its_form() -> None:
-    hide(SERIAL, "SERIAL")
+    hide_serial(SERIAL)
     value = {"inputs": {"/home/alice/a.odtc": 1}, "row": (SERIAL, [None, 1.5, True])}
     assert sendable(value) == {"inputs": {"~/a.odtc": 1}, "row": ("SERIAL", [None, 1.5, True])}
 
@@ -89,7 +98,7 @@ class Row:
 
 
 def test_a_file_of_rows_is_written_so_and_goes_on(tmp_path: Path) -> None:
-    hide(SERIAL, "SERIAL")
+    hide_serial(SERIAL)
     for _ in range(2):
         RowFile(tmp_path / "rows", "sweep", {"of": "/home/alice/a"}, lambda _: Row()).add(Row())
     assert (tmp_path / "rows").read_text().splitlines() == [

@@ -2,7 +2,7 @@
 
 Texts of errors name what went wrong by these, and are kept as the reasons of rows. Whatever writes
 a file that is meant to be sent passes it through `sendable`; whoever learns of such a name, as a
-phone's serial, tells it by `hide`.
+phone's serial, tells it by `hide_serial` or `hide_host`.
 """
 
 import getpass
@@ -17,8 +17,10 @@ T = TypeVar("T")
 # A pattern, and what stands for its matches.
 _Pattern = tuple[re.Pattern[str], str]
 
-# What stands for a name, by the name. It is of the process, as errors of any part may hold it.
-_hidden: dict[str, str] = {}
+# What stands for a name, by the name: of serials, and of hosts. They are of the process, as errors
+# of any part may hold them.
+_serials: dict[str, str] = {}
+_hosts: dict[str, str] = {}
 # A shorter one is part of too much else, and nobody's own.
 _LEAST_LETTERS = 3
 _OF_NOBODY = {"root", "localhost", "127.0.0.1"}
@@ -27,26 +29,27 @@ _OF_NOBODY = {"root", "localhost", "127.0.0.1"}
 _MARKS = re.compile(r"[\s/@:]")
 
 
-def hide(name: str, instead: str) -> None:
-    """Has a name replaced in all that is written for sending from now on.
+def hide_serial(serial: str) -> None:
+    """Has a device's serial number replaced in all that is written for sending from now on."""
+    if _is_own(serial):
+        _serials[serial] = "SERIAL"
 
-    Args:
-        name: such as a phone's serial number.
-        instead: what stands for it, such as `SERIAL`.
-    """
-    if _is_own(name):
-        _hidden[name] = instead
+
+def hide_host(host: str) -> None:
+    """The same of the host of a tracker, but where it stands alone: it may be any word."""
+    if _is_own(host):
+        _hosts[host] = "TRACKER"
 
 
 def sendable(value: T) -> T:
     """A value as JSON has it, whose texts name neither devices nor this computer and its user."""
     home = os.path.expanduser("~").rstrip(os.sep)
-    everywhere = _hidden | ({home: "~"} if home else {})
+    everywhere = _serials | ({home: "~"} if home else {})
     return _of(
         value,
         [*_patterns(everywhere, r"\w")],
         # `android-cpu` is of no user called android.
-        [*_patterns(_of_this_computer(), r"[\w-]")],
+        [*_patterns(_hosts | _of_this_computer(), r"[\w-]")],
     )
 
 
