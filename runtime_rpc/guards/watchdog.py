@@ -14,7 +14,7 @@ from typing import Any
 
 from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.server.net import wire
-from odtc.runtime_rpc.tracker.greeting import greet
+from odtc.runtime_rpc.tracker.greeting import why_ended
 from odtc.runtime_rpc.tracker.trackers import Address
 
 # Where Linux and macOS list the open files of a process. Windows lists none: there a socket is a
@@ -70,11 +70,7 @@ class Watchdog:
         """
         if not self._questions:
             return ""
-        try:
-            with greet(self._address, self._limits.connect) as connection:
-                return str(self._beat(connection)["why"])
-        except (OSError, ValueError, KeyError):
-            return ""
+        return why_ended(self._address, self._match, self._limits.connect)
 
     def _beat(self, connection: socket.socket) -> dict[str, Any]:
         return wire.ask(connection, {"ask": "beat", "session": self._match})
@@ -141,8 +137,10 @@ def _copy(number: int) -> socket.socket:
     Raises:
         OSError: it is no socket.
     """
-    known = socket.socket(fileno=number)
+    # The socket's own method would make all copies of it blocking, another process's too.
+    copy = socket.dup(number)
     try:
-        return known.dup()
-    finally:
-        known.detach()
+        return socket.socket(fileno=copy)
+    except OSError:
+        socket.close(copy)
+        raise

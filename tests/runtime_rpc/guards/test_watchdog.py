@@ -1,5 +1,6 @@
 """Connections are shut down on every system, whichever lists the open files of a process."""
 
+import os
 import socket
 
 import pytest
@@ -18,8 +19,10 @@ def test_the_connections_to_an_address_end_and_no_others(
         socket.create_connection(one.getsockname()) as gone,
         socket.create_connection(other.getsockname()) as stays,
     ):
+        os.set_blocking(other.fileno(), False)
         watchdog.shut_down(one.getsockname())
         assert gone.recv(1) == b""
+        assert not os.get_blocking(other.fileno()), "others may share it"
         at_other, _ = other.accept()
         with at_other:
             at_other.sendall(b"x")
