@@ -145,6 +145,7 @@ def _handshake(offer: "Offer", limits: Limits, url: str) -> "rpc.RPCSession":
     from tvm import rpc
 
     from odtc.runtime_rpc.guards.watchdog import shut_down
+    from odtc.runtime_rpc.tracker.greeting import why_ended
 
     found: list[rpc.RPCSession | Exception] = []
 
@@ -162,8 +163,9 @@ def _handshake(offer: "Offer", limits: Limits, url: str) -> "rpc.RPCSession":
         thread.join(limits.connect)
     session = found[0] if found else TimeoutError(f"no answer within {limits.connect:g} s")
     if isinstance(session, Exception):
+        why = why_ended(offer.address, offer.match, limits.connect)
         raise DeviceLostError(
-            f"the device refused the session: {str(session).strip().splitlines()[-1]}",
+            f"the device refused the session: {why or str(session).strip().splitlines()[-1]}",
             where=url,
             hint="try again; `odtc device doctor` says what is wrong",
         ) from session

@@ -12,7 +12,7 @@ from odtc.core.errors import ArtifactError, DeviceError, OdtcError, OutputError
 from odtc.core.specs import Role
 from odtc.runtime_rpc.fit import OTHER_MACHINE
 from odtc.runtime_rpc.guards import failures
-from odtc.runtime_rpc.guards.failures import FITS, SMALLER
+from odtc.runtime_rpc.guards.failures import FITS, SMALLER, what_fits
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.native.interface import Code, NativeError
 from odtc.runtime_rpc.sessions.session import Session
@@ -75,7 +75,7 @@ def not_opened(
         return DeviceError(
             f"{session.name}'s {session.kind} device cannot run the artifact: {error}",
             where=session.name,
-            hint=OTHER_TARGET if error.code is Code.UNSUPPORTED else FITS,
+            hint=OTHER_TARGET if error.code is Code.UNSUPPORTED else what_fits(str(error)),
         )
     return ArtifactError(f"the artifact cannot be run: {error}", where=PROGRAM, hint=_AGAIN)
 

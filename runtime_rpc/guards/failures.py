@@ -14,11 +14,22 @@ _NOT_ALLOCATED = re.compile(r"bad_alloc|a buffer of (?P<bytes>\d+) bytes: (?P<wh
 _OUT_OF_MEMORY = re.compile(r"out of (device|host) (memory|resources)")
 # Of a driver that has given its device up; to this process it does not come back.
 _LOST = re.compile(r"OpenCL error -2\b|Vulkan error -4\b")
+# Of a device without a driver, or with one that may not be opened.
+_NO_DRIVER = re.compile(r"there is no OpenCL here|Vulkan's library cannot be opened")
 FITS = "check that the artifact fits the device, and that the device is still there"
+DRIVER = (
+    "install the driver of its GPU, or compile the model for its CPU; whether programs that adb "
+    "starts may open a phone's driver is up to its vendor"
+)
 SMALLER = (
     "compile the model with a --memory-budget (`odtc plan` says which can be met), or for a "
     "smaller batch"
 )
+
+
+def what_fits(reason: str) -> str:
+    """What to do about a device that cannot run an artifact."""
+    return DRIVER if _NO_DRIVER.search(reason) else FITS
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -60,5 +71,5 @@ def explained(error: Exception, name: str) -> DeviceError:
     return DeviceError(
         f"the device failed: {reason}",
         where=name,
-        hint=SMALLER if asked or _OUT_OF_MEMORY.search(reason) else FITS,
+        hint=SMALLER if asked or _OUT_OF_MEMORY.search(reason) else what_fits(reason),
     )

@@ -75,6 +75,21 @@ def status(address: Address, seconds: float, where: str) -> dict[str, Any] | Non
         return None
 
 
+def why_ended(address: Address, match: str, seconds: float) -> str:
+    """A server's reason for the end of a session, or why it did not begin; '' where there is none.
+
+    Args:
+        address: of the server.
+        match: the session's key.
+        seconds: within which it must answer.
+    """
+    try:
+        with greet(address, seconds) as connection:
+            return str(wire.ask(connection, {"ask": "beat", "session": match})["why"])
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
 def serves_programs(found: dict[str, Any] | None) -> bool:
     """Whether a status is that of a server of the native runtime, which runs programs alone."""
     return found is not None and found.get("server") == "native"

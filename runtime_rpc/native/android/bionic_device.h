@@ -48,7 +48,7 @@ int vfprintf(FILE *, const char *, va_list) __attribute__((format(printf, 2, 0))
 
 /* fcntl.h, unistd.h, sys/stat.h. O_DIRECTORY is ARM's own. */
 enum { O_EXCL = 0200, O_TRUNC = 01000, O_APPEND = 02000, O_DIRECTORY = 040000 };
-enum { F_GETFL = 3, F_SETFL = 4, AT_REMOVEDIR = 0x200, X_OK = 1, W_OK = 2, STDIN_FILENO = 0 };
+enum { F_GETFL = 3, F_SETFL = 4, AT_REMOVEDIR = 0x200, F_OK = 0, X_OK = 1, W_OK = 2, STDIN_FILENO = 0 };
 enum { _SC_NPROCESSORS_CONF = 96 };
 _Noreturn void _exit(int);
 int access(const char *, int);

@@ -202,3 +202,15 @@ def test_a_step_lets_go_of_nothing_on_the_device(
         with monkeypatch.context() as patched:
             patched.setattr(trainer.session.remote, "get_function", pytest.fail)
             assert work() < first
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    """As where the system empties /tmp: the server runs, and no session can have its files."""
+    folder, limits = tmp_path / "sessions", Limits(connect=60, request=60)
+    with serving(folder, server=NATIVE) as running:
+        odtc.connect(running, limits).close()
+        folder.rmdir()
+        with pytest.raises(DeviceLostError, match=r"no session can begin in .*: No such file"):
+            odtc.connect(running, limits)
+        folder.mkdir()
+        odtc.connect(running, limits).close()

@@ -69,24 +69,29 @@ static _Noreturn void run(int connection, const char *folder, const char *about,
   _exit(0);
 }
 
+static int not_begun(odtc_child *c, int connection) {
+  int why = errno;
+  c->process = 0;
+  close(connection);
+  errno = why;
+  return 0;
+}
+
 int odtc_child_begin(odtc_child *c, int connection, const char *folders, const char *about,
                      void (*leave)(void *server), void *server) {
   pid_t own = getpid();
   snprintf(c->folder, sizeof c->folder, "%s/" ODTC_SESSION_PREFIX "XXXXXX", folders);
-  if (!mkdtemp(c->folder)) {
-    close(connection);
-    return 0;
-  }
+  if (!mkdtemp(c->folder)) return not_begun(c, connection);
   c->process = fork();
   if (!c->process) {
     leave(server);
     run(connection, c->folder, about, own);
   }
   if (c->process < 0) {
-    c->process = 0;
+    int why = errno;
     odtc_remove_folder(c->folder);
-    close(connection);
-    return 0;
+    errno = why;
+    return not_begun(c, connection);
   }
   setpgid(c->process, c->process);
   c->connection = connection, c->why[0] = '\0';

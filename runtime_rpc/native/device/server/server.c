@@ -172,7 +172,9 @@ static void begin_session(odtc_server *s, int number, const char *key, double se
   snprintf(s->child.key, sizeof s->child.key, "%s", key);
   s->child.seconds = seconds, s->child.idle = s->idle;
   if (odtc_child_begin(&s->child, connection, s->folders, s->about, leave, s)) return;
-  odtc_say("no session can begin: %s", strerror(errno));
+  snprintf(s->ended, sizeof s->ended, "%s", key);
+  snprintf(s->why, sizeof s->why, "no session can begin in %.60s: %s", s->folders, strerror(errno));
+  odtc_say("%s", s->why);
   odtc_offer(&s->registration);
 }
 

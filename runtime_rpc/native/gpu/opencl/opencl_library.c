@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cl.h"
 
@@ -41,7 +42,9 @@ static void find(odtc_problem *problem) {
     const char *missing = NULL;
     void *library = dlopen(NAMES[n], RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-      if (!n) snprintf(why, sizeof why, "%s", dlerror());
+      /* A driver that is there and cannot be opened says more than one that is not. */
+      const char *said = dlerror();
+      if (!n || (NAMES[n][0] == '/' && !access(NAMES[n], F_OK))) snprintf(why, sizeof why, "%s", said);
       continue;
     }
     if ((found.is_there = take_functions(library, &found.functions, &missing))) return;
