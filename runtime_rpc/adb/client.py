@@ -1,5 +1,6 @@
 """Calls the `adb` program, each call with a timeout; its environment selects adb's server."""
 
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -12,11 +13,22 @@ from odtc.runtime_rpc.adb.state import slug
 
 SECONDS = 20.0
 _PUSH_SECONDS = 300.0
+_HEAD = "List of devices attached"
+_ALLOW = "unlock the phone and allow debugging from this computer"
+_ANDROID = "start Android on the phone, by `adb reboot` or its buttons"
 _STATE_HINTS = {
-    "unauthorized": "unlock the phone and allow debugging from this computer",
+    "unauthorized": _ALLOW,
+    "authorizing": _ALLOW,
+    "bootloader": _ANDROID,
+    "recovery": _ANDROID,
+    "rescue": _ANDROID,
+    "sideload": _ANDROID,
     "offline": "plug the phone in again, or run `adb reconnect`",
     "no permissions": "let your user use the phone's USB device: see Android's page on udev rules",
 }
+_STATES = "|".join([*_STATE_HINTS, "device", "connecting", "detached", "host", "unknown"])
+# A serial may have spaces: a phone that Wi-Fi found twice is `adb-X (2)._adb-tls-connect._tcp`.
+_LINE = re.compile(rf"(?P<serial>.*?)\s+(?P<state>{_STATES})\b(?P<rest>.*)")
 _NO_PHONE_HINT = "plug it in and allow USB debugging; `odtc devices` lists what there is"
 
 
@@ -101,11 +113,8 @@ def listed() -> list[Listed]:
     Raises:
         DeviceError: there is no adb, or its server does not answer.
     """
-    found = [
-        _line(line)
-        for line in _run(["devices", "-l"], "adb", SECONDS).splitlines()[1:]
-        if line.strip() and not line.startswith("*")
-    ]
+    _, _, lines = _run(["devices", "-l"], "adb", SECONDS).partition(_HEAD)
+    found = [_line(line) for line in lines.splitlines() if line.strip() and line[0] != "*"]
     for each in found:
         _hide(each.serial)
     return found
@@ -134,8 +143,8 @@ def find_adb() -> str:
 
 
 def _line(line: str) -> Listed:
-    serial, _, rest = line.partition(" ")
-    state = "no permissions" if "no permissions" in rest else rest.split()[0]
+    found = _LINE.fullmatch(line)
+    serial, state, rest = found.groups() if found else (line.strip(), "unknown", "")
     facts = dict(word.split(":", 1) for word in rest.split() if ":" in word)
     return Listed(serial, state, facts.get("model", "").replace("_", " "))
 

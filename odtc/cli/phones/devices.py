@@ -2,6 +2,7 @@
 
 import argparse
 from typing import Any
+from urllib.parse import quote
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
 from odtc.cli.options import add_json_option
@@ -55,7 +56,7 @@ def _phones() -> list[dict[str, Any]]:
         {
             "kind": "adb",
             "name": phone.serial,
-            "url": f"adb://{phone.serial}",
+            "url": f"adb://{quote(phone.serial, safe=':[]')}",
             "state": _use(phone.busy) if phone.state == "device" else phone.state,
             "key": phone.key,
             "tracker_url": phone.url,
