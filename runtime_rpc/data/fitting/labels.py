@@ -88,7 +88,7 @@ def _numbered(words: np.ndarray, item: Argument, known: Sequence[str], where: st
         )
     if not known and len(found) != item.classes.count:
         raise DataError(
-            f"{label} has {len(found)} different names, {listed(found)}; the step has "
+            f"{label} has the names {listed(found)}, {len(found)} in all; the step has "
             f"{item.classes.count} classes",
             where=where,
             hint=f"bring samples of each class, or {_NUMBERS} yourself; a model for other classes "

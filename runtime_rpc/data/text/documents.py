@@ -26,7 +26,7 @@ _IGNORED = -100
 _MOST = 1 << 31
 _FORMS = (
     'a line is {"text": "..."}, {"prompt": "...", "completion": "..."} or {"input_ids": [1, 2]}, '
-    'with "labels" of the same length or without'
+    'with "labels" of the same length or without; rows of numbers go as .csv or .parquet'
 )
 
 

@@ -78,7 +78,7 @@ WRONG = {
     "below": (lambda: read(X, Y - 1), r"label -1 is outside \[0, 3\)"),
     "too few names": (
         lambda: read(X, np.array(["a", "b"])[Y % 2]),
-        "label has 2 different names, a, b; the step has 3 classes",
+        "label has the names a, b, 2 in all; the step has 3 classes",
     ),
     "names for numbers": (
         lambda: read(X, np.array(["a", "b", "c"])[Y], label=NUMBER),
