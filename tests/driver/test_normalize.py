@@ -1,6 +1,7 @@
 """`normalize`: a step that takes pixels is that of PyTorch behind torchvision's Normalize."""
 
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ from PIL import Image
 from torchvision.transforms import Normalize
 
 import odtc
+from odtc.cli import console
 from odtc.cli.main import main
 from odtc.core.errors import ArtifactError, DataError
 from odtc.frontend.inputs.normalization import NAMED
+from odtc.runtime_rpc.data import moments
 
 SIZE, BATCH, CLASSES = 12, 4, 3
 PIXELS = np.random.default_rng(0).integers(0, 256, (8, 3, SIZE, SIZE), dtype=np.uint8)
@@ -120,3 +123,28 @@ def test_rows_of_a_table_are_normalised_by_its_own_moments(tmp_path: Path):
     with torch.no_grad():
         wanted = module(torch.tensor((x - x.mean(axis=0)) / x.std(axis=0))).numpy()
     np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_ctrl_c_while_a_folder_is_read(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for number, pixels in enumerate(PIXELS):
+        (tmp_path / "images" / "a").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.moveaxis(pixels, 0, -1)).save(
+            tmp_path / "images" / "a" / f"{number}.png"
+        )
+    told = []
+
+    def said(text: str, style: str = "") -> None:
+        del style
+        told.append(text)
+        if text.endswith("3 of 8"):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(moments, "_SECONDS", 0.0)
+    monkeypatch.setattr(console, "say", said)
+    words = ["compile", model, "--batch", BATCH, "--normalize", tmp_path / "images"]
+    assert main([str(word) for word in (*words, "-o", tmp_path / "a.odtc")]) == 130
+    assert told[-1] == f"read the images of {tmp_path / 'images'}: 3 of 8"
+    assert not (tmp_path / "a.odtc").exists()
+    assert "Traceback" not in capsys.readouterr().err
