@@ -19,6 +19,7 @@ from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.objects.indexed import indexed
+from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.readers import read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
@@ -204,7 +205,12 @@ def _is_frame(data: Any) -> bool:
 def _is_indexed(data: Any, _: Text) -> bool:
     """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
     is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
-    return not is_held and all(hasattr(data, name) for name in ("__getitem__", "__len__"))
+    # An IterableDataset of PyTorch may say its length, and has a method that only raises.
+    return (
+        not is_held
+        and not is_stream(data)
+        and all(hasattr(data, name) for name in ("__getitem__", "__len__"))
+    )
 
 
 KINDS: tuple[Kind, ...] = (

@@ -91,6 +91,7 @@ def lists_of(column: "ChunkedArray", name: str, where: str) -> np.ndarray:
     """
     from pyarrow import compute
 
+    check_type(name, column.type, where, may_be_text=False)
     held = column.combine_chunks()
     while is_list(held.type):
         sizes = compute.min_max(compute.list_value_length(held)).as_py()
@@ -106,7 +107,7 @@ def lists_of(column: "ChunkedArray", name: str, where: str) -> np.ndarray:
         first = int(held.is_null().to_numpy(zero_copy_only=False).argmax())
         row = first * len(column) // len(held)
         raise _empty(name, row, held.null_count, len(held), where)
-    return held.to_numpy(zero_copy_only=False).reshape(len(column), -1)
+    return held.to_numpy(zero_copy_only=False).reshape(len(column), len(held) // len(column))
 
 
 def _empty(name: str, first: int, count: int, cells: int, where: str) -> DataError:

@@ -112,7 +112,17 @@ def hugging_face(**columns: Any) -> datasets.IterableDataset:
     return datasets.Dataset.from_dict(held).to_iterable_dataset()
 
 
-STREAMS = {"pairs": Rows, "mappings": NamedRows, "Hugging Face": hugging_face}
+class CountedRows(Rows):
+    def __len__(self) -> int:
+        return SAMPLES
+
+
+STREAMS = {
+    "pairs": Rows,
+    "with a length": CountedRows,
+    "mappings": NamedRows,
+    "Hugging Face": hugging_face,
+}
 
 
 @pytest.mark.parametrize("name", STREAMS)

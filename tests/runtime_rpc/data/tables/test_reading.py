@@ -247,6 +247,12 @@ def test_frames_of_pandas_are_tables(artifact: odtc.Artifact):
     frame.loc[9, "c"] = np.nan
     with pytest.raises(DataError, match="1 of 53 cells of the column c are empty or no number, th"):
         source_of(frame, artifact.manifest, Text())
+    held = pd.DataFrame({"x": list(X), "y": Y})
+    source = source_of(held, artifact.manifest, Text())
+    assert isinstance(source, Samples)
+    np.testing.assert_array_equal(source.inputs["input"], X)
+    with pytest.raises(DataError, match="the column x has cells of type list<"):
+        source_of(held.assign(x=[["a"]] * len(X)), artifact.manifest, Text())
     with pytest.raises(DataError, match=r"not a table of numbers .*Duplicate column names"):
         source_of(pd.concat([frame, frame], axis=1), artifact.manifest, Text())
 
@@ -260,8 +266,15 @@ def test_a_column_of_lists_is_the_input(artifact: odtc.Artifact, tmp_path: Path)
     assert isinstance(source, Samples)
     np.testing.assert_array_equal(source.inputs["input"], X)
     assert source.notes[1].endswith("no input and no label: id; the step takes input, label")
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(X.reshape(-1)), WIDTH)
+    parquet.write_table(pa.table({"x": fixed, "y": Y}), path)
+    again = read_data(path, artifact.manifest)
+    assert isinstance(again, Samples)
+    np.testing.assert_array_equal(again.inputs["input"], X)
     wrong = {
         "has lists of 4 numbers; the step takes 6": [[1.0, 2.0, 3.0, 4.0]] * 2,
+        "has lists of 0 numbers; the step takes 6": pa.array([[], []], pa.list_(pa.float32())),
+        "the column x has cells of type list<element: string>": [["a"] * 6] * 2,
         "have 1 to 2 values, and 0 are missing": [[1.0], [1.0, 2.0]],
         "have 6 to 6 values, and 1 are missing": [[1.0] * 6, None],
         "1 of 12 cells of the column x are empty or no number, the first in row 2": [
