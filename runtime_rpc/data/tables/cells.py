@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 _FILL = "fill empty cells or leave their rows out, as DataFrame.dropna() does"
 _NUMBERS = f"each cell is a number: {_FILL}; give words numbers, or leave the column out"
+_IMAGES = (
+    "each cell is a number, or a list of numbers; images that Hugging Face stores in a column are "
+    "files in a folder for each class here: dataset[n]['image'].save(FILE)"
+)
 # Of a cell that is shown.
 _LONGEST = 40
 
@@ -51,7 +55,9 @@ def check_type(name: str, kind: "DataType", where: str, *, may_be_text: bool) ->
     if may_be_text and is_text(kind):
         return
     raise DataError(
-        f"the column {printable(name)} has cells of type {kind}", where=where, hint=_NUMBERS
+        f"the column {printable(name)} has cells of type {kind}",
+        where=where,
+        hint=_IMAGES if types.is_struct(held) or types.is_binary(held) else _NUMBERS,
     )
 
 

@@ -298,3 +298,11 @@ def test_lists_that_become_more_than_the_memory_are_not_read(
     monkeypatch.setattr(parquet_files, "available_bytes", lambda: 5 << 20)
     with pytest.raises(DataError, match="131072 rows of 2 columns take 6 MiB; 5 MiB of memory"):
         read_data(tmp_path / "d.parquet", artifact.manifest)
+
+
+def test_images_in_a_column_are_told_where_they_go(artifact: odtc.Artifact, tmp_path: Path):
+    cells = [{"bytes": b"", "path": "0.png"}] * 2
+    parquet.write_table(pa.table({"image": cells, "label": [0, 1]}), tmp_path / "d.parquet")
+    with pytest.raises(DataError, match="the column image has cells of type struct<") as error:
+        read_data(tmp_path / "d.parquet", artifact.manifest)
+    assert "files in a folder for each class" in (error.value.hint or "")
