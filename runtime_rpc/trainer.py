@@ -87,6 +87,7 @@ class Trainer(Fitter, FrozenLayers, DeviceState):
 
     @takes(
         "odtc.Trainer",
+        "; odtc.compile(model, batch=32).trainer() makes one, and its fit trains",
         bundle=BUNDLE,
         session=SESSION,
         **THREADS,

@@ -99,6 +99,16 @@ class Passes:
         """See `Feed.steps_of`."""
         return None
 
+    def expected_steps(self, epochs: int) -> int | None:
+        """Steps of so many epochs, by what a list holds or a DataLoader says; None of others."""
+        if isinstance(self.data, list | tuple):
+            samples = sum(self._samples(batch) for batch in self.one_pass())
+        elif (told := _samples_told(self.data)) is not None:
+            samples = told
+        else:
+            return None
+        return samples * epochs // self.manifest.batch
+
     def one_pass(self) -> Iterator[Batch]:
         """The arrays of one pass, as they come."""
         for x, y in pairs(self.data, self._as_pair):
@@ -199,6 +209,15 @@ class Passes:
     @property
     def _places(self) -> dict[str, Place | None]:
         return {name: item.place for name, item in self._fed.items()}
+
+
+def _samples_told(loader: Any) -> int | None:
+    """Samples of a pass over a DataLoader; None where it does not say."""
+    try:
+        samples, batch = len(loader.sampler), int(loader.batch_size)
+    except (AttributeError, TypeError):
+        return None
+    return samples - samples % batch if loader.drop_last else samples
 
 
 def left_text(feed: Stream, left: int) -> str:

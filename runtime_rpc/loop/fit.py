@@ -77,14 +77,16 @@ def fit(trainer: Trained, asked: Asked) -> History:
     _resume(trainer, asked.resume)
     feed = feed_of(asked.data, asked.seed, asked.augment, asked.text, trainer)
     epochs = None if asked.steps else asked.epochs or 1
-    last_step = feed.steps_of(epochs) if epochs else asked.steps
+    length = feed.steps_of(epochs) if epochs else asked.steps
+    if epochs and asked.schedule and isinstance(feed, Passes):
+        length = feed.expected_steps(epochs)
     trained = feed.source if isinstance(feed, Stream) else feed
     validation = validation_of(trainer, asked, trained)
     course = Course(
         feed,
         asked.steps,
         epochs,
-        _schedule(asked, last_step, trainer.manifest.accumulate),
+        _schedule(asked, length, trainer.manifest.accumulate),
         asked.steps_per_call,
         validation,
         asked.validate_every,
@@ -99,12 +101,23 @@ def fit(trainer: Trained, asked: Asked) -> History:
             "or steps to go on"
         )
     history = go(run, callbacks)
+    _end(run, callbacks, length)
+    return history
+
+
+def _end(run: Run, callbacks: Sequence[Callback], length: int | None) -> None:
+    """Goes back to the best weights where that is asked for; says what was not as expected."""
+    is_guess = isinstance(run.course.feed, Passes) and run.course.epochs
+    if is_guess and length and run.step != length and not run.history.stopped:
+        warn_caller(
+            f"fit: the schedule was made for {length} steps, as many as the data seemed to have "
+            f"in {run.course.epochs} epochs; there were {run.step}"
+        )
     for each in callbacks:
         if isinstance(each, BestCheckpoint):
             each.restored(run)
             if missing := each.missing(run):
                 warn_caller(missing)
-    return history
 
 
 def _needs_validation(callback: Callback) -> bool:

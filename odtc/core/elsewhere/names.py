@@ -127,4 +127,11 @@ RUN = (
     Row("state control", "a hook gets the run, and a row of its history"),
 )
 
-HISTORY = (Row("history", "it is the history: history['val_loss'] is a column"),)
+HISTORY = (
+    Row("history", "it is the history: history['val_loss'] is a column"),
+    Row(
+        "plot plot_loss as_frame to_frame",
+        "pandas.DataFrame(history.rows) is a frame, to be plotted",
+    ),
+    Row("params epoch model", "history.rows has what was measured"),
+)

@@ -84,10 +84,13 @@ def source_of(
             return kind.read(data, Reading(manifest, text, class_names))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
         return None
+    is_module = hasattr(data, "train_dataloader")  # of Lightning
     raise UsageError(
         f"the {what} is {shown(data)}, and there are no samples with labels in it",
         where=what,
-        hint="give a file, a pair of arrays (x, y), a Dataset (which has __len__) or a DataLoader, "
+        hint="give its loaders: fit(it.train_dataloader(), validation=it.val_dataloader())"
+        if is_module
+        else "give a file, a pair of arrays (x, y), a Dataset (which has __len__) or a DataLoader, "
         "or what gives pairs (x, y) of batches",
     )
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import odtc
 from odtc.core.errors import UsageError
@@ -75,9 +76,11 @@ def test_a_row_is_no_column(artifact: odtc.Artifact):
     assert error.value.hint == "it has step, epoch, lr, loss; history.rows has the rows"
 
 
-def fitted(artifact: odtc.Artifact, *callbacks: object, **asked: object) -> odtc.History:
+def fitted(
+    artifact: odtc.Artifact, *callbacks: object, data: object = (X, Y), **asked: object
+) -> odtc.History:
     trainer = artifact.trainer(threads=1)
-    return trainer.fit((X, Y), callbacks=callbacks, **{"lr": 0.1, **asked})  # type: ignore[arg-type]
+    return trainer.fit(data, callbacks=callbacks, **{"lr": 0.1, **asked})  # type: ignore[arg-type]
 
 
 def test_two_callbacks_of_one_file_are_refused(artifact: odtc.Artifact, tmp_path: Path):
@@ -130,6 +133,13 @@ def test_callbacks_of_other_libraries_are_told_which_is_odtcs(artifact: odtc.Art
         assert error.value.hint == said
 
 
+def test_a_data_module_is_told_to_give_its_loaders(artifact: odtc.Artifact):
+    module = type("Digits", (), {"train_dataloader": None})()
+    with pytest.raises(UsageError, match="no samples with labels in it") as error:
+        fitted(artifact, data=module)
+    assert (error.value.hint or "").startswith("give its loaders: fit(it.train_dataloader()")
+
+
 def test_what_decides_without_a_validation_is_said(artifact: odtc.Artifact):
     with pytest.warns(
         UserWarning, match="there is no validation: the loss of the steps that train"
@@ -166,3 +176,37 @@ def test_a_metric_of_the_users_that_fails_says_what_it_gets(artifact: odtc.Artif
 
     with pytest.raises(UsageError, match="a metric is called loss"):
         fitted(artifact, validation=(X, Y), metrics=loss)
+
+
+class Pairs(torch.utils.data.Dataset):
+    def __len__(self) -> int:
+        return len(X)
+
+    def __getitem__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        return X[number], Y[number]
+
+
+def test_a_schedule_takes_its_length_of_a_list_or_a_loader(artifact: odtc.Artifact):
+    cosine = odtc.schedules.Cosine(0.1, steps=8)
+    halves = [(X[:5], Y[:5]), (X[5:], Y[5:])]
+    loader = torch.utils.data.DataLoader(Pairs(), 5, drop_last=False)
+    for data in (halves, loader):
+        history = fitted(artifact, data=data, epochs=4, schedule=odtc.schedules.Cosine)
+        assert history["lr"] == [cosine(n) for n in (1, 3, 5, 7)]
+    # Fifteen samples an epoch: the fourth ends with the seventh step.
+    dropping = torch.utils.data.DataLoader(Pairs(), 5, drop_last=True)
+    history = fitted(artifact, data=dropping, epochs=4, schedule=odtc.schedules.Cosine)
+    assert history["lr"][-1] == odtc.schedules.Cosine(0.1, steps=7)(6)
+
+
+def test_a_schedule_that_was_made_for_another_length_is_said(artifact: odtc.Artifact):
+    def twice(samples: list) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = torch.utils.data.default_collate(samples * 2)
+        return x, y
+
+    loader = torch.utils.data.DataLoader(Pairs(), 8, collate_fn=twice)
+    with pytest.warns(UserWarning, match="made for 2 steps, as many .* in 1 epochs; there were 4"):
+        fitted(artifact, data=loader, schedule=odtc.schedules.Cosine)
+    unknown = iter([(X[:8], Y[:8])])
+    with pytest.raises(UsageError, match="nothing says how many steps"):
+        fitted(artifact, data=unknown, schedule=odtc.schedules.Cosine)
