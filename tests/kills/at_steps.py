@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from typing import ClassVar
 from odtc.runtime_rpc.native.device.build import device_program
 from tests.cli.training.digits import Digits, make_digits
 from tests.kills.fork_server import has_ended
-from tests.kills.killed import ALONE_SECONDS, processes_of
+from tests.kills.killed import ALONE_SECONDS, POLL_SECONDS, processes_of
 from tests.kills.serving import FREE_SECONDS, Device, OnDevice
 from tests.kills.training import STEPS
 from tests.runtime_rpc.own_server import words_of
@@ -53,7 +54,7 @@ class Program(Device):
         self._stack.callback(self.kill, signal.SIGKILL)
 
     def start(self) -> None:
-        """Starts a server, whose version is its own."""
+        """Starts a server, whose version is its own, and waits until a client can ask for it."""
         words = words_of(self.port, self.sessions)
         at = words.index("--odtc")
         command = [str(self._program), *words[:at], *words[at + 2 :]]
@@ -61,6 +62,8 @@ class Program(Device):
             command, env=self._environment, stdin=_NONE, stdout=_NONE, stderr=_NONE
         )
         self.pid = self._process.pid
+        while self._process.poll() is None and not self.is_there():
+            time.sleep(POLL_SECONDS)
 
     def kill(self, number: signal.Signals) -> None:
         """Kills the server, and waits for its end."""

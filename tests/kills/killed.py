@@ -23,7 +23,7 @@ from tests.kills.fork_server import ForkServer, has_ended
 ALONE_SECONDS = 10.0
 # In which a command comes to its end.
 _END_SECONDS = 300.0
-_POLL_SECONDS = 0.002
+POLL_SECONDS = 0.002
 
 
 def processes_of(temporary: Path) -> list[int]:
@@ -139,7 +139,7 @@ class Killed:
         began = time.monotonic()
         while not is_so():
             assert time.monotonic() < began + seconds, f"not {what}: {self.alive()}: {self.said}"
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         if what:
             took = time.monotonic() - began
             self.longest[what] = max(self.longest.get(what, 0.0), took)

@@ -67,20 +67,32 @@ class Device:
 
     def is_free(self) -> bool:
         """Whether this server has no session, nothing is left of one, and a client can have it."""
-        with tracker_at(("127.0.0.1", self.port), _SECONDS, "tracker") as tracker:
-            found = tracker.devices()
-        return bool(found) and found[0].free == 1 and self._is_idle(found[0])
-
-    def _is_idle(self, device: Registered) -> bool:
-        try:
-            said: Any = status(device.addresses[-1], _SECONDS, "device")
-        except DeviceError:
-            return False
+        device = self._registered()
         return (
-            (said["server_pid"], said["busy"]) == (self.pid, False)
+            device is not None
+            and device.free == 1
+            and self._said(device, "server_pid", "busy") == [self.pid, False]
             and self.processes() == [self.pid]
             and not self.left()
         )
+
+    def is_there(self) -> bool:
+        """Whether the tracker knows this server, be it free or not."""
+        device = self._registered()
+        return device is not None and self._said(device, "server_pid") == [self.pid]
+
+    def _registered(self) -> Registered | None:
+        with tracker_at(("127.0.0.1", self.port), _SECONDS, "tracker") as tracker:
+            found = tracker.devices()
+        return found[0] if found else None
+
+    def _said(self, device: Registered, *names: str) -> list[Any] | None:
+        """Values of its status; None where it gives none."""
+        try:
+            said: Any = status(device.addresses[-1], _SECONDS, "device")
+        except DeviceError:
+            return None
+        return [said[name] for name in names]
 
     def close(self) -> None:
         """Ends the server and the tracker."""

@@ -129,16 +129,23 @@ def test_what_may_not_be_read_is_denied() -> None:
         assert "Permission denied" in probes["temperature"].detail
 
 
+def periods(count: int) -> None:
+    """Sleeps as a sampler does between its samples, so many times."""
+    for _ in range(count):
+        time.sleep(0.005)
+
+
 def test_samples_follow_the_files_at_their_period(tmp_path: Path) -> None:
     path = plant(ADRENO, tmp_path) / "sys/class/power_supply/battery/current_now"
+    began = time.monotonic()
     with LocalSession().sampling(period=0.005, root=str(tmp_path)) as found:
-        time.sleep(0.2)
+        periods(40)
         path.write_text("-250000\n")
-        time.sleep(0.2)
-    series = found.samples.series["battery.current"]
+        periods(40)
+    series, most = found.samples.series["battery.current"], (time.monotonic() - began) / 0.005
     assert set(series.values) == {-0.5, -0.25}
-    # A machine that is busy may be late.
-    assert 20 <= len(series.times) <= 82
+    # A machine that is busy makes both late, and each in its own way.
+    assert 20 <= len(series.times) <= most + 2
     assert list(series.times) == sorted(series.times)
     assert len(found.samples.series["battery.discharging"].times) < len(series.times) / 5
 
