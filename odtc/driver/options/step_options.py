@@ -141,7 +141,7 @@ class StepOptions:
         "are refused.",
         Flag(
             "--weights-beside",
-            Form.ON,
+            Form.SWITCH,
             "leave weights in the model's files, which a trainer then needs, too: beside the "
             "artifact, or in --weights-folder",
         ),
