@@ -47,6 +47,11 @@ def test_words_of_code_are_whole(site: Path) -> None:
     assert '<code><span class="whole">--export</span></code>' in text
 
 
+def test_pictures_of_the_site_are_not_on_it(site: Path) -> None:
+    assert not (site / "screens").exists()
+    assert (site / "pictures" / "skyline.svg").is_file()
+
+
 def test_a_browser_fetches_nothing_from_elsewhere(site: Path) -> None:
     for page in site.rglob("*.html"):
         assert not _FETCHED.findall(page.read_text("utf-8")), page.name
