@@ -87,6 +87,7 @@ def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, n
         )
     _, stored = stored_tensors(folder / TENSORS)
     beside = [item for item in manifest.of_role(*WEIGHT_ROLES) if item not in items]
+    stored = _without_coded(stored, manifest, config, path)
     whole = _saved_whole(stored, {item.spec.name: item for item in beside}, str(folder / TENSORS))
     others = {name: value for name, value in stored.items() if _plain(name) not in whole}
     found = fitted(others, shapes, str(folder / TENSORS)) | whole
@@ -110,6 +111,41 @@ def _tell_dropout(
             f"{path}: the folder's adapters were trained with a dropout of {there}, the step has "
             f"{here:g}"
         )
+
+
+def _without_coded(
+    stored: Mapping[str, np.ndarray],
+    manifest: Manifest,
+    config: Mapping[str, Any],
+    path: str | os.PathLike[str],
+) -> dict[str, np.ndarray]:
+    """The tensors but for weights that the step keeps as codes, which take no other values.
+
+    PEFT puts embeddings and heads of the base into a folder, too, where adapters are for them.
+
+    Raises:
+        ArtifactError: one is of a module that was trained whole.
+    """
+    coded = {item.weight for item in manifest.coded}
+    trained = tuple(config.get("modules_to_save") or ())
+    left = sorted(name for name in map(_plain, stored) if name in coded)
+    for name in left:
+        module = name.rpartition(".")[0]
+        if any(module == each or module.endswith(f".{each}") for each in trained):
+            raise ArtifactError(
+                f"{module} was trained whole, and the step keeps {name} as codes, which take no "
+                "other values",
+                where=os.fspath(path),
+                hint="compile the model with the weights that it was trained to; or without "
+                "--quantize, from a file of float32 or float16",
+            )
+    if left:
+        more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+        warn_caller(
+            f"{path}: the folder has {', '.join(left[:_SHOWN])}{more} of its base, which the step "
+            "keeps as codes: those stay as they are"
+        )
+    return {name: value for name, value in stored.items() if _plain(name) not in left}
 
 
 def _saved_whole(
