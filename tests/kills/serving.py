@@ -113,10 +113,13 @@ class OnDevice(Train):
 
     def __init__(self, digits: Digits, folder: Path, *options: str) -> None:
         (there := folder / "device").mkdir()
-        self.device = self.server(there)
-        self.device.start()
-        super().__init__(digits, folder, "--device", url_of(self.device.port), *options)
-        self.waited("", self.device.is_free, FREE_SECONDS)
+        with ExitStack() as failed:
+            self.device = self.server(there)
+            failed.callback(self.device.close)
+            self.device.start()
+            super().__init__(digits, folder, "--device", url_of(self.device.port), *options)
+            self.waited("", self.device.is_free, FREE_SECONDS)
+            failed.pop_all()
 
     def finish(self) -> None:
         """Lets the run come to its end; the device is free then."""
