@@ -101,10 +101,25 @@ def check_machine(session: Session, manifest: Manifest, target: Target) -> None:
             where=session.name,
             hint="write what the app needs: odtc export-app; or compile the model for this device",
         )
-    wanted, found = manifest.triple.partition("-")[0], session.info().get("machine")
+    check_architecture(session, manifest.triple, manifest.target)
+
+
+def check_architecture(session: Session, triple: str, target: str, what: str = "artifact") -> None:
+    """Checks that a device is of an architecture, as far as it is known.
+
+    Args:
+        session: on the device.
+        triple: LLVM's name of architecture and system.
+        target: that it belongs to, for the error.
+        what: is for that.
+
+    Raises:
+        DeviceError: it is of another one.
+    """
+    wanted, found = triple.partition("-")[0], session.info().get("machine")
     if found not in (None, wanted):
         raise DeviceError(
-            f"the artifact is for {wanted} ({manifest.target}); {session.name} is {found}",
+            f"the {what} is for {wanted} ({target}); {session.name} is {found}",
             where=session.name,
             hint=OTHER_MACHINE,
         )

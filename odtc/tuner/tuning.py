@@ -29,6 +29,7 @@ from odtc.driver.preparation import prepare
 from odtc.driver.training import Step
 from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.data.drawn import drawn
+from odtc.runtime_rpc.fit import check_architecture
 from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
 from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.sessions.local import gpu_here
@@ -166,10 +167,12 @@ def device_at(url: str, target: Target) -> Device:
     """The fingerprint of a device behind a tracker, as one that a resolved target is for.
 
     Raises:
-        DeviceError: there is none, or it has no device of the target's kind.
+        DeviceError: there is none, it is of another architecture, or has no device of the target's
+            kind.
     """
     session = _opener(url, target)()
     try:
+        check_architecture(session, target.triple, target.spec, "target")
         info = session.info()
         found = (
             Device(str(info.get("machine", "")), str(target.mcpu))

@@ -14,6 +14,8 @@ _NOT_ALLOCATED = re.compile(r"bad_alloc|a buffer of (?P<bytes>\d+) bytes: (?P<wh
 _OUT_OF_MEMORY = re.compile(r"out of (device|host) (memory|resources)")
 # Of a driver that has given its device up; to this process it does not come back.
 _LOST = re.compile(r"OpenCL error -2\b|Vulkan error -4\b")
+# A failure of the native runtime on a device, in front of what it says.
+_CODED = re.compile(r"^.*?\bodtc \d+: ")
 # Of a device without a driver, or with one that may not be opened.
 _NO_DRIVER = re.compile(r"there is no OpenCL here|Vulkan's library cannot be opened")
 FITS = "check that the artifact fits the device, and that the device is still there"
@@ -55,6 +57,7 @@ def device_errors(name: str) -> Iterator[None]:
 def explained(error: Exception, name: str) -> DeviceError:
     """The error for a failure of TVM, or of a driver under it."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    reason = _CODED.sub("", reason)
     if _LOST.search(reason):
         return DeviceLostError(
             f"the device was lost: {reason}",

@@ -32,4 +32,5 @@ def test_what_cannot_be_opened_is_named(plugged: AdbPhone, monkeypatch: pytest.M
             with pytest.raises(DeviceError, match=reason) as caught:
                 session.on(kind).gpu()
             assert caught.value.hint == DRIVER
+            assert "odtc 15" not in caught.value.what, "the code is the runtime's own"
         session.close()
