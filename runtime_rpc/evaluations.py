@@ -55,7 +55,7 @@ class Evaluations:
             raise UsageError(
                 "this step does not compute its frozen layers alone",
                 where="trainer.features",
-                hint="manifest.features has what can be, on this machine's CPU",
+                hint="manifest.features has what can be, on a CPU",
             )
         found = over.features(of, feed)
         return {item.spec.name: array for item, array in found.items()}

@@ -96,7 +96,7 @@ class NativeEngine:
             if item.role in (Role.INPUT, Role.FEATURES)
         }
         is_cut = bool(features) and session.kind == CPU
-        self._over = OverFeatures(self._native, self._parts, self._guarded) if is_cut else None
+        self._over = OverFeatures(self._put, self._run_part, self._guarded) if is_cut else None
         self._numbers = {item: number for number, item in enumerate(manifest.arguments)}
         self._ahead = (
             None if session.kind == CPU else Ahead(self._native, self._feed, self._send_next)
@@ -200,6 +200,12 @@ class NativeEngine:
             for item, array in arrays.items():
                 self._parts[item][...] = array
             return self._native.evaluate_part(evaluation.output.name, ema=bool(instead))
+
+    def _put(self, item: Argument, array: np.ndarray) -> None:
+        self._parts[item][...] = array
+
+    def _run_part(self, name: str, ema: bool) -> np.ndarray:
+        return self._native.evaluate_part(name, ema=ema)
 
     def _evaluate_fewer(
         self, evaluation: Evaluation, arrays: Mapping[Argument, np.ndarray], *, ema: bool

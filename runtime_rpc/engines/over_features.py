@@ -7,16 +7,15 @@ import numpy as np
 
 from odtc.core.artifact.manifest import Features
 from odtc.core.specs import Argument
-from odtc.runtime_rpc.native.binding import NativeTrainer
 
 
 class OverFeatures:
     """The two parts of evaluations, and the first one of the step.
 
     Args:
-        native: the runtime.
-        parts: where a micro-batch is read of each input and feature.
-        guarded: makes a block in which the runtime may be called.
+        put: gives an input or a feature to the next micro-batch.
+        run: what a function of the program, by its name, makes of that; whether with averages.
+        guarded: makes a block in which both may be called.
 
     Attributes:
         writes: how often frozen weights were given other values; features of before are wrong.
@@ -24,11 +23,11 @@ class OverFeatures:
 
     def __init__(
         self,
-        native: NativeTrainer,
-        parts: Mapping[Argument, np.ndarray],
+        put: Callable[[Argument, np.ndarray], None],
+        run: Callable[[str, bool], np.ndarray],
         guarded: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._native, self._parts, self._guarded = native, parts, guarded
+        self._put, self._call, self._guarded = put, run, guarded
         self.writes = 0
 
     def features(
@@ -63,5 +62,5 @@ class OverFeatures:
     def _run(self, name: str, arrays: Mapping[Argument, np.ndarray], *, ema: bool) -> np.ndarray:
         with self._guarded():
             for item, array in arrays.items():
-                self._parts[item][...] = array
-            return self._native.evaluate_part(name, ema=ema)
+                self._put(item, array)
+            return self._call(name, ema)

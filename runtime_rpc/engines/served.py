@@ -24,6 +24,7 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
 from odtc.runtime_rpc.engines.native_errors import check_same_step, explained, not_opened
+from odtc.runtime_rpc.engines.over_features import OverFeatures
 from odtc.runtime_rpc.engines.served_program import ServedProgram, uploaded
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.memory.allocation import Placement, check_placement
@@ -35,7 +36,7 @@ from odtc.runtime_rpc.tracker.told import understood
 
 # Of an answer: losses that follow, and a code; 0 where all steps were taken.
 _HEAD = struct.Struct("<II")
-_FED = (Role.INPUT, Role.LABEL)
+_OVER_FEATURES = "take_steps_over_features"
 
 
 class ServedEngine:
@@ -68,7 +69,11 @@ class ServedEngine:
             check_same_step(manifest, self._whole, self._state("arena"))
         except NativeError as error:
             raise not_opened(error, manifest, session, folder) from error
-        self._places = {item: number for number, item in enumerate(manifest.arguments)}
+        features = [item for each in manifest.features for item in each.arguments]
+        self._places = {item: n for n, item in enumerate((*manifest.arguments, *features))}
+        # Of a GPU there is no step in two parts, and an older server takes none.
+        is_cut = bool(features) and session.kind == CPU and has_function(session, _OVER_FEATURES)
+        self._over = OverFeatures(self._put, self._run_part, self._explained) if is_cut else None
         asked = parse_target(manifest.target).threads
         self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
         self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
@@ -100,9 +105,9 @@ class ServedEngine:
             return self._plans[self._state("arena")]
 
     @property
-    def over_features(self) -> None:
-        """None: the whole step is computed at each step."""
-        return None
+    def over_features(self) -> OverFeatures | None:
+        """The step in two parts; None where it trains all of its layers."""
+        return self._over
 
     def use_threads(self, count: int | None, cores: str | None) -> None:
         """Starts the trainer's threads anew, each on a core of its own; a GPU has none."""
@@ -122,7 +127,12 @@ class ServedEngine:
         self, steps: Sequence[Ready], first: int, following: Callable[[], Fed | None]
     ) -> list[float]:
         """Takes steps, in one call."""
-        fed = b"".join(array.tobytes() for step, _ in steps for array in self._in_order(step.whole))
+        items = self._fed_items(steps[0][0])
+        fed = b"".join(step.whole[item].tobytes() for step, _ in steps for item in items)
+        name, more = "take_steps", []
+        if steps[0][0].has_features:
+            numbers = np.array([self._places[item] for item in items], np.int32)
+            name, more = _OVER_FEATURES, [bytearray(numbers.tobytes())]
         rates = np.array([rate for _, rate in steps], np.float32).tobytes()
         with self._explained():
             if self._follower:
@@ -133,15 +143,16 @@ class ServedEngine:
             begin = time.monotonic()
             parts = self._manifest.micro_batches
             answer = self._call(
-                "take_steps", first, bytearray(rates), bytearray(fed), runs=len(steps) * parts
+                name, first, bytearray(rates), *more, bytearray(fed), runs=len(steps) * parts
             )
             losses = self._losses(bytes(answer), len(steps))
             if self._host.spans is not None:
                 self._host.note(self.plan.function, begin, len(steps) * parts)
         return losses
 
-    def _in_order(self, whole: Mapping[Argument, np.ndarray]) -> list[np.ndarray]:
-        return [whole[item] for item in self._manifest.arguments if item.role in _FED]
+    def _fed_items(self, fed: Fed) -> list[Argument]:
+        """What a step is fed, in the order of the program's tensors."""
+        return [item for item in self._places if item in fed.whole]
 
     def _losses(self, answer: bytes, count: int) -> list[float]:
         """The losses of all steps.
@@ -165,7 +176,7 @@ class ServedEngine:
         with self._explained():
             if evaluation in self._manifest.evaluations:
                 for item, array in arrays.items():
-                    self._call("write_part", self._places[item], bytearray(array.tobytes()))
+                    self._put(item, array)
                 answer = bytes(self._call("evaluate", output.name, ema))
             else:
                 assert evaluation.place
@@ -175,6 +186,19 @@ class ServedEngine:
                 answer = bytes(self._call("evaluate_samples", output.name, ema, samples))
         with understood("the device", self._session.name):
             return np.frombuffer(bytearray(answer), output.dtype).reshape(output.shape)
+
+    def _put(self, item: Argument, array: np.ndarray) -> None:
+        self._call("write_part", self._places[item], bytearray(array.tobytes()))
+
+    def _run_part(self, name: str, ema: bool) -> np.ndarray:
+        answer = bytearray(bytes(self._call("evaluate", name, int(ema))))
+        outputs = {each.function: each.output for each in self._manifest.evaluations}
+        cut = [each for each in self._manifest.features if each.of in outputs]
+        over = {each.over: outputs[each.of] for each in cut}
+        with understood("the device", self._session.name):
+            if name not in over:
+                return np.frombuffer(answer, np.uint8)
+            return np.frombuffer(answer, over[name].dtype).reshape(over[name].shape)
 
     def _write_first(self, item: Argument, array: np.ndarray, samples: int) -> None:
         """Writes the first samples of an input, along its axis; the rest is not read."""
@@ -197,6 +221,8 @@ class ServedEngine:
 
     def write(self, values: Mapping[Argument, np.ndarray]) -> None:
         """Gives tensors other elements."""
+        if self._over and any(item.role is Role.FROZEN for item in values):
+            self._over.writes += 1
         with self._explained():
             for item, value in values.items():
                 data = bytearray(np.ascontiguousarray(value, item.spec.dtype).tobytes())
@@ -250,3 +276,13 @@ class ServedEngine:
             yield
         except NativeError as error:
             raise explained(error, self._manifest, self._session) from error
+
+
+def has_function(session: RemoteSession, name: str) -> bool:
+    """Whether the device's server has a function of programs."""
+    with session.guard():
+        try:
+            session.function(f"odtc.program.{name}")
+        except AttributeError:
+            return False
+    return True

@@ -45,7 +45,7 @@ class FrozenLayers:
 
         Raises:
             DataError: an input is missing, or a shape or dtype does not fit.
-            UsageError: the step is not cut in two here, as of a device.
+            UsageError: the step is not cut in two there, as of a GPU.
             DeviceError: the device failed.
         """
         return self._evaluations.features(of, x)

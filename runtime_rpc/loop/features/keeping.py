@@ -160,6 +160,16 @@ def _is_elsewhere(asked: _Asked) -> str:
     return f"{asked.run.trainer.session.name} takes whole steps"
 
 
+def _is_more_to_send(asked: _Asked) -> str:
+    """A device is sent features at each step, in place of inputs."""
+    if asked.run.trainer.session.is_local:
+        return ""
+    manifest = asked.run.trainer.manifest
+    inputs = sum(item.spec.nbytes for item in manifest.of_role(Role.INPUT)) // manifest.micro_batch
+    kept = asked.maker.sample_bytes
+    return "" if kept <= inputs else f"{kept:,} bytes a sample would be sent in place of {inputs:,}"
+
+
 def _is_gone_through(asked: _Asked) -> str:
     return (
         ""
@@ -212,5 +222,5 @@ def _is_refused(asked: _Asked) -> str:
 # Each says why nothing is kept, or nothing; the first one that does decides.
 _REASONS: tuple[Callable[[_Asked], str], ...] = (
     *(_is_elsewhere, _is_gone_through, _is_augmented, _is_drawn, _has_whole_labels),
-    *(_cuts_oddly, _is_taken_once, _is_too_much, _is_refused),
+    *(_cuts_oddly, _is_taken_once, _is_too_much, _is_more_to_send, _is_refused),
 )

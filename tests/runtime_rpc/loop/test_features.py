@@ -12,11 +12,13 @@ from torch import nn
 
 import odtc
 from odtc.core.artifact.bundle import PROGRAM
-from odtc.core.errors import DataError, UsageError
+from odtc.core.errors import DataError, DeviceError, UsageError
+from odtc.core.specs import Role
+from odtc.runtime_rpc.engines.served import ServedEngine, has_function
 from odtc.runtime_rpc.loop.features import making, storage
 from tests.native.reader import read
 from tests.runtime_rpc.loop.models import saved
-from tests.runtime_rpc.own_server import NATIVE, serving
+from tests.runtime_rpc.own_server import NATIVE, SANITIZED, serving
 
 BATCH, SAMPLES, CLASSES = 4, 27, 3
 ONCE, ANEW = "was computed once", "is computed at each step"
@@ -254,9 +256,70 @@ def test_a_cache_in_a_file(
     assert not [*(tmp_path / "odtc").rglob("*tmp*")]
 
 
-def test_a_device_takes_whole_steps(tmp_path: Path):
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_a_run_on_a_device_over_features_is_the_same_to_the_bit(tmp_path: Path, micro_batches: int):
+    """Several steps are a call; the server is odtc-device with the sanitizers of C."""
+    update = odtc.Update("adam", ema=0.9)
+    artifact = compiled(tmp_path, optimizer=update, micro_batches=micro_batches)
+    run = {"ema": True, "validate_every": 5, "steps_per_call": 3}
+    here = artifact.trainer(threads=1)
+    wanted, _ = fitted(here, feature_cache=0, **run)
+    with (
+        serving(tmp_path / "s", server=SANITIZED) as url,
+        artifact.trainer(url, threads=1) as trainer,
+    ):
+        found, said = fitted(trainer, **run)
+        whole = 10 if micro_batches == 2 else 8
+        assert f"of 27 samples and {whole} of the validation {ONCE}" in said
+        assert found.rows == wanted.rows
+        assert saved(trainer, tmp_path / "there") == saved(here, tmp_path / "here")
+        assert trainer.frozen_writes == 0
+        values = trainer.parameters()
+        trainer.set_parameters({name: value + 1 for name, value in values.items()})
+        assert trainer.frozen_writes == 1
+
+
+def test_a_device_is_fed_nothing_but_what_a_step_takes(artifact: odtc.Artifact, tmp_path: Path):
+    rate = bytearray(np.float32([0.1]).tobytes())
+    items = artifact.manifest.arguments
+    weight = next(n for n, item in enumerate(items) if item.role is Role.PARAMETER)
+    label = next(n for n, item in enumerate(items) if item.role is Role.LABEL)
+    with (
+        serving(tmp_path / "s", server=SANITIZED) as url,
+        artifact.trainer(url, threads=1) as trainer,
+    ):
+        engine = trainer._engine
+        assert isinstance(engine, ServedEngine)
+        assert has_function(engine._session, "take_steps_over_features")
+        assert not has_function(engine._session, "take_steps_of_another_version")
+        for number in (weight, -1, len(items) + 9, 2**31 - 1):
+            numbers = bytearray(np.int32([label, number]).tobytes())
+            with pytest.raises(DeviceError, match=f"a step is not fed tensor {number}"):
+                engine._call("take_steps_over_features", 0, rate, numbers, bytearray(16))
+        numbers = bytearray(np.int32([label, label]).tobytes())
+        for fed in (bytearray(), bytearray(15), bytearray(17)):
+            with pytest.raises(DeviceError, match="a step is fed 16 bytes"):
+                engine._call("take_steps_over_features", 0, rate, numbers, fed)
+        with pytest.raises(DeviceError, match="and 16 bytes came for 0 steps"):
+            engine._call("take_steps_over_features", 0, bytearray(), numbers, bytearray(16))
+
+
+def test_no_more_is_sent_to_a_device_than_without(tmp_path: Path):
+    """Features of 12 numbers of each of 2x2 inputs of 3: whole steps send less."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, CLASSES))
+    net[1].requires_grad_(False)
+    odtc.from_torch(net, (torch.zeros(BATCH, 3, 2, 2),), tmp_path / "n.onnx")
+    artifact = odtc.compile(tmp_path / "n.onnx", batch=BATCH)
+    x, y = data()
+    with serving(tmp_path / "s", server=NATIVE) as url, artifact.trainer(url) as trainer:
+        _, said = fitted(trainer, (x[:, :, :2, :2], y), validation=None, metrics=())
+    assert f"{ANEW}: 256 bytes a sample would be sent in place of 48" in said
+
+
+def test_a_server_in_python_takes_whole_steps(tmp_path: Path):
     artifact = compiled(tmp_path)
-    with serving(tmp_path, server=NATIVE) as url, artifact.trainer(url) as trainer:
+    with serving(tmp_path / "s") as url, artifact.trainer(url) as trainer:
         found, said = fitted(trainer)
         assert f"{ANEW}: " in said
         assert "takes whole steps" in said

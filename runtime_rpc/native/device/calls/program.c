@@ -168,14 +168,14 @@ static void set_budget(odtc_session *s, const odtc_value *v, odtc_result *result
   if (t) odtc_is_well(s, t, odtc_set_budget(t, (uint64_t)v[1].number));
 }
 
-/* What a micro-batch is fed of one input, for `evaluate`. */
+/* What a micro-batch is fed of one input or feature, for `evaluate`. */
 static void write_part(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
   odtc_trainer *t = odtc_trainer_of(s, v);
   const odtc_tensor *tensor =
       t && v[1].number >= 0 ? odtc_tensor_at(t, (size_t)v[1].number) : NULL;
   if (!t) return;
-  if (!tensor || tensor->role != ODTC_INPUT ||
+  if (!tensor || (tensor->role != ODTC_INPUT && tensor->role != ODTC_FEATURES) ||
       odtc_part_bytes(&t->program, (size_t)v[1].number) != v[2].count) {
     odtc_refuse(s, "%zu bytes are no micro-batch of tensor %lld", v[2].count,
                 (long long)v[1].number);
@@ -246,6 +246,7 @@ const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
     {"odtc.program.set_steps", "ii", set_steps},
     {"odtc.program.set_budget", "ii", set_budget},
     {"odtc.program.take_steps", "iibb", odtc_take_steps},
+    {"odtc.program.take_steps_over_features", "iibbb", odtc_take_steps_over_features},
     {"odtc.program.write_part", "iib", write_part},
     {"odtc.program.evaluate", "isi", evaluate},
     {"odtc.program.evaluate_samples", "isii", evaluate_samples},

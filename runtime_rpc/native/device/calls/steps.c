@@ -11,21 +11,19 @@
 typedef struct {
   odtc_trainer *trainer;
   const char *at;      /* of the next step */
+  const uint8_t *fed;  /* for each tensor, whether a step is fed it */
   const void **direct; /* for each tensor, where a GPU takes it from in place of its memory; or NULL */
   size_t left;         /* steps that are not fed yet */
   int is_fed;          /* the next one is */
+  int over_features;   /* it goes on from features, in place of inputs */
 } feeding;
 
-static int is_fed(const odtc_tensor *tensor) {
-  return tensor->role == ODTC_INPUT || tensor->role == ODTC_LABEL;
-}
-
-/* Bytes of all inputs and labels of a step. */
-static size_t fed_bytes(const odtc_trainer *t) {
+/* Bytes of all that a step is fed. */
+static size_t fed_bytes(const odtc_trainer *t, const uint8_t *fed) {
   const odtc_tensor *tensor;
   size_t bytes = 0;
   for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n)
-    if (is_fed(tensor)) bytes += tensor->bytes;
+    if (fed[n]) bytes += tensor->bytes;
   return bytes;
 }
 
@@ -34,7 +32,7 @@ static void write_next(feeding *f) {
   const odtc_tensor *tensor;
   const char *from = f->at;
   for (size_t n = 0; (tensor = odtc_tensor_at(f->trainer, n)); ++n) {
-    if (!is_fed(tensor)) continue;
+    if (!f->fed[n]) continue;
     memcpy(tensor->data, from, tensor->bytes);
     from += tensor->bytes;
   }
@@ -45,7 +43,7 @@ static int send_directly(feeding *f) {
   const odtc_tensor *tensor;
   const char *from = f->at;
   for (size_t n = 0; (tensor = odtc_tensor_at(f->trainer, n)); ++n) {
-    if (!is_fed(tensor)) continue;
+    if (!f->fed[n]) continue;
     f->direct[n] = f->trainer->program.arguments[n].flags & ODTC_BOUNDED ? NULL : from;
     if (!f->direct[n]) memcpy(tensor->data, from, tensor->bytes);
     from += tensor->bytes;
@@ -67,9 +65,10 @@ static void send_next(void *with) {
 static odtc_code take_next(feeding *f, float rate) {
   if (!f->is_fed) write_next(f);
   f->is_fed = 0;
-  f->at += fed_bytes(f->trainer);
+  f->at += fed_bytes(f->trainer, f->fed);
   --f->left;
-  odtc_code code = odtc_step(f->trainer, rate, NULL);
+  odtc_code code = f->over_features ? odtc_step_over_features(f->trainer, rate, NULL)
+                                    : odtc_step(f->trainer, rate, NULL);
   return code == ODTC_NOT_FINITE ? ODTC_OK : code;
 }
 
@@ -88,34 +87,76 @@ static uint8_t *take_all(feeding *f, const char *rates, uint8_t *losses, odtc_co
 }
 
 /* Whether what came is that of so many steps; a failure if not. */
-static int is_whole(odtc_session *s, const odtc_trainer *t, size_t count, const odtc_value *rates,
-                    const odtc_value *fed) {
-  if (count && !(rates->count % sizeof(float)) && fed->count / count == fed_bytes(t) && !(fed->count % count))
-    return 1;
-  odtc_refuse(s, "a step is fed %zu bytes, and %zu bytes came for %zu steps", fed_bytes(t), fed->count, count);
+static int is_whole(odtc_session *s, const feeding *f, const odtc_value *rates, const odtc_value *came) {
+  const size_t count = f->left, bytes = fed_bytes(f->trainer, f->fed);
+  if (count && !(rates->count % sizeof(float)) && came->count / count == bytes && !(came->count % count)) return 1;
+  odtc_refuse(s, "a step is fed %zu bytes, and %zu bytes came for %zu steps", bytes, came->count, count);
   return 0;
 }
 
-void odtc_take_steps(odtc_session *s, const odtc_value *v, odtc_result *result) {
-  odtc_trainer *t = odtc_trainer_of(s, v);
-  const size_t count = v[2].count / sizeof(float);
+/* Takes the steps of a call that is fed what is marked. */
+static void take(odtc_session *s, feeding *f, const odtc_value *first, const odtc_value *rates,
+                 const odtc_value *came, odtc_result *result) {
+  odtc_trainer *t = f->trainer;
   odtc_code code = ODTC_OK;
   uint32_t head[2];
-  if (!t || !is_whole(s, t, count, v + 2, v + 3)) return;
-  if (odtc_steps(t) != v[1].number && !odtc_is_well(s, t, odtc_set_steps(t, v[1].number))) return;
-  feeding f = {.trainer = t, .at = v[3].bytes, .left = count};
-  f.direct = calloc(t->program.argument_count + 1, sizeof *f.direct);
-  uint8_t *answer = malloc(sizeof head + count * sizeof(double) + sizeof t->problem.text);
-  if (!answer || !f.direct) {
-    free(f.direct);
+  f->at = came->bytes, f->left = rates->count / sizeof(float);
+  if (!is_whole(s, f, rates, came)) return;
+  if (odtc_steps(t) != first->number && !odtc_is_well(s, t, odtc_set_steps(t, first->number))) return;
+  f->direct = calloc(t->program.argument_count + 1, sizeof *f->direct);
+  uint8_t *answer = malloc(sizeof head + f->left * sizeof(double) + sizeof t->problem.text);
+  if (!answer || !f->direct) {
+    free(f->direct);
     free(answer);
     odtc_refuse(s, "odtc %d: there is no memory for the losses", (int)ODTC_NO_MEMORY);
     return;
   }
-  uint8_t *at = answer + sizeof head, *end = take_all(&f, v[2].bytes, at, &code);
+  uint8_t *at = answer + sizeof head, *end = take_all(f, rates->bytes, at, &code);
   head[0] = (uint32_t)((size_t)(end - at) / sizeof(double)), head[1] = code;
   memcpy(answer, head, sizeof head);
   if (code) end = (uint8_t *)stpcpy((char *)end, odtc_message(t));
-  free(f.direct);
+  free(f->direct);
   *result = (odtc_result){.type = VALUE_BYTES, .bytes = answer, .count = (size_t)(end - answer), .owned = answer};
+}
+
+/* A mark for each tensor, all of them 0; NULL, and a failure, where there is no memory. */
+static uint8_t *no_marks(odtc_session *s, const odtc_trainer *t) {
+  uint8_t *fed = calloc(t->program.argument_count + 1, 1);
+  if (!fed) odtc_refuse(s, "odtc %d: there is no memory for a step", (int)ODTC_NO_MEMORY);
+  return fed;
+}
+
+void odtc_take_steps(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  uint8_t *fed = t ? no_marks(s, t) : NULL;
+  const odtc_tensor *tensor;
+  if (!fed) return;
+  for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n)
+    fed[n] = tensor->role == ODTC_INPUT || tensor->role == ODTC_LABEL;
+  take(s, &(feeding){.trainer = t, .fed = fed}, v + 1, v + 2, v + 3, result);
+  free(fed);
+}
+
+/* Marks the tensors of some numbers, int32; whether each is one that a step is fed. */
+static int mark(odtc_session *s, const odtc_trainer *t, const odtc_value *numbers, uint8_t *fed) {
+  for (size_t n = 0; n + sizeof(int32_t) <= numbers->count; n += sizeof(int32_t)) {
+    int32_t number;
+    memcpy(&number, (const char *)numbers->bytes + n, sizeof number);
+    const odtc_tensor *tensor = number < 0 ? NULL : odtc_tensor_at(t, (size_t)number);
+    if (!tensor || (tensor->role != ODTC_INPUT && tensor->role != ODTC_LABEL && tensor->role != ODTC_FEATURES)) {
+      odtc_refuse(s, "a step is not fed tensor %ld", (long)number);
+      return 0;
+    }
+    fed[number] = 1;
+  }
+  return 1;
+}
+
+void odtc_take_steps_over_features(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  uint8_t *fed = t ? no_marks(s, t) : NULL;
+  if (!fed) return;
+  if (mark(s, t, v + 3, fed))
+    take(s, &(feeding){.trainer = t, .fed = fed, .over_features = 1}, v + 1, v + 2, v + 4, result);
+  free(fed);
 }

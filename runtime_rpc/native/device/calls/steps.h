@@ -17,4 +17,7 @@ int odtc_is_well(odtc_session *session, const odtc_trainer *trainer, odtc_code c
    before it runs. */
 void odtc_take_steps(odtc_session *session, const odtc_value *values, odtc_result *result);
 
+/* The same of steps that go on from features: the numbers of the tensors that each is fed, int32, come before that. */
+void odtc_take_steps_over_features(odtc_session *session, const odtc_value *values, odtc_result *result);
+
 #endif
