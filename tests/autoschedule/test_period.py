@@ -7,10 +7,11 @@ from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.autoschedule.cpu import schedule_kernel
+from odtc.backends.kernels.common import parsed
 from odtc.backends.targets import parse_target
 
 
-@T.prim_func(private=True, s_tir=True)
+@parsed.prim_func(private=True, s_tir=True)
 def turned_back(
     x: T.Buffer((4, 2, 6, 8), "float32"),
     sine: T.Buffer((1, 1, 6, 8), "float32"),

@@ -32,6 +32,7 @@ from odtc.backends import lowering
 from odtc.backends.built import storage_bytes
 from odtc.backends.families import family_of
 from odtc.backends.family.family import Family
+from odtc.backends.kernels.common import parsed
 from odtc.backends.pipeline.phases import plan_phase
 from odtc.backends.targets import parse_target
 from odtc.comparison.measures.resident import Sample, measured
@@ -104,7 +105,7 @@ def test_a_peak_is_that_of_the_steps():
     assert 0 <= sample.files < MB
 
 
-@T.prim_func(private=True, s_tir=True)
+@parsed.prim_func(private=True, s_tir=True)
 def double(x: T.Buffer((1024,), "float32"), y: T.Buffer((1024,), "float32")) -> None:
     for i in range(1024):
         with T.sblock("double"):

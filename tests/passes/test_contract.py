@@ -15,6 +15,7 @@ from tvm.script import tirx as T  # noqa: N812
 
 import odtc
 from benchmarks.models.digits import digits_model
+from odtc.backends.kernels.common import parsed
 from odtc.core.errors import UnsupportedError
 from odtc.core.options.option_text import format_options, parse_options
 from odtc.passes import contract
@@ -73,7 +74,7 @@ TENSOR = relax.TensorType((4,), "float32")
 def step(size: int = 4, body: float = 2.0) -> tvm.IRModule:
     """A call of a kernel for so many elements."""
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(x: T.Buffer((size,), "float32"), y: T.Buffer((size,), "float32")) -> None:
         for i in range(size):
             y[i] = x[i] * T.float32(body)

@@ -11,6 +11,7 @@ from tvm.script import tirx as T  # noqa: N812
 
 import odtc
 from benchmarks.models.digits import bn_model, digits_model
+from odtc.backends.kernels.common import parsed
 from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.build import spirv_code
 from odtc.backends.targets import parse_target
@@ -122,7 +123,7 @@ def test_many_numbers_are_a_uniform_buffer(count: int, made: list[Shader]) -> No
 def test_buffers_that_are_read_only_say_so(made: list[Shader]) -> None:
     """A buffer that is read and written is none of them, nor one that is written through a view."""
 
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def main(
         read: T.Buffer((64,), "int32"),
         both: T.Buffer((64,), "int32"),
@@ -166,7 +167,7 @@ def test_drivers_are_promised_what_is_only_read(tmp_path: Path, made: list[Shade
 def test_control_flow(made: list[Shader]) -> None:
     """Loops within loops and conditions, loops that run never, a `while`, shared memory."""
 
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def main(a: T.Buffer((64,), "int32"), out: T.Buffer((64,), "int32")):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         block = T.launch_thread("blockIdx.x", 2)
@@ -206,7 +207,7 @@ def test_control_flow(made: list[Shader]) -> None:
 
 
 def test_what_has_no_form() -> None:
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def main(out: T.Buffer((64,), "float32")):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         item = T.launch_thread("threadIdx.x", 64)

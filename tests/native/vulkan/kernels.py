@@ -3,6 +3,7 @@
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.common import parsed
 from odtc.backends.spirv.assemble import Shader, assemble
 
 # pyright: reportInvalidTypeForm=false
@@ -10,7 +11,7 @@ GROUP = 64
 _SIZES = ["blockIdx.x", "threadIdx.x"]
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def _scale(a: T.handle("int32"), b: T.handle("int32"), n: T.int32, at: T.int32, to: T.int32):
     T.func_attr({"global_symbol": "scale", "tirx.kernel_launch_params": _SIZES})
     source = T.decl_buffer((1 << 20,), "int32", data=a)
@@ -20,7 +21,7 @@ def _scale(a: T.handle("int32"), b: T.handle("int32"), n: T.int32, at: T.int32, 
     out[to + block * 64 + item] = source[at + block * 64 + item] * n + 1
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def _add(a: T.handle("int32"), b: T.handle("int32"), at: T.int32):
     """`b[i] += a[i]`, from an element on."""
     T.func_attr({"global_symbol": "add", "tirx.kernel_launch_params": _SIZES})

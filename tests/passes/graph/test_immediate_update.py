@@ -5,6 +5,7 @@ from tvm import relax
 from tvm.relax import op
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.common import parsed
 from odtc.passes.graph.immediate_update import ImmediateUpdate
 from tests.passes.memory.assigning import assign_kernel
 
@@ -12,7 +13,7 @@ SHAPE = (4,)
 TENSOR = relax.TensorType(SHAPE, "float32")
 
 
-@T.prim_func(private=True, s_tir=True)
+@parsed.prim_func(private=True, s_tir=True)
 def double(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")) -> None:
     for i in range(4):
         with T.sblock("double"):

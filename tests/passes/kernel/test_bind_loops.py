@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.s_tir import transform as S  # noqa: N812
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.common import parsed
 from odtc.core.ir.kernel_marks import INDEPENDENT
 from odtc.passes.contract import run_pipeline, tvm_passes
 from odtc.passes.kernel.bind_loops import BindLoops
@@ -18,7 +19,7 @@ from tests.gpu.on_device import KINDS, run_kernel
 SIZE = 700
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def handed_on(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
     """The first element, and twice it, are values that the loop is given."""
     T.func_attr({"global_symbol": "main"})
@@ -28,7 +29,7 @@ def handed_on(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
         y[i] = x[i] + twice
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def changed(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
     """Its result changes after it is read: no work-item may read it again."""
     T.func_attr({"global_symbol": "main"})
@@ -38,7 +39,7 @@ def changed(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
         y[i] = x[i] + kept
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def conditional(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
     T.func_attr({"global_symbol": "main"})
     for i in T.parallel(SIZE):
@@ -48,7 +49,7 @@ def conditional(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")
             y[i] = x[i] * T.float32(3)
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def nested(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
     """Chunks of 64, of which the last is shorter."""
     T.func_attr({"global_symbol": "main"})
@@ -57,7 +58,7 @@ def nested(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
             y[chunk * 64 + i] = x[chunk * 64 + i] + T.float32(1)
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def serial(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
     """Each element depends on the one before; an outer loop stays on the host."""
     T.func_attr({"global_symbol": "main"})
@@ -115,7 +116,7 @@ def test_loops_become_work_items() -> None:
 
 
 def test_private_memory_has_a_bound() -> None:
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def hungry(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")):
         T.func_attr({"global_symbol": "main"})
         for i in T.parallel(SIZE):

@@ -9,6 +9,7 @@ import tvm
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.common import parsed
 from odtc.core.errors import UnsupportedError
 from odtc.passes.contract import PassError, run_pipeline
 from odtc.passes.kernel.check_launches import CheckLaunches, Needs, launches_of, needs_of
@@ -19,7 +20,7 @@ SIZE = 96
 WITHIN = CheckLaunches("a-gpu{gpu=b}", SIZE, 8 * SIZE, 2 * 8 + 2 * 4 + 4, 2)
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def shared_sums(
     x: T.Buffer((SIZE, 4), "float32"), y: T.Buffer((SIZE,), "float32"), n: T.int32
 ) -> None:
@@ -39,7 +40,7 @@ def shared_sums(
         y[row * (SIZE // 4) + item] = total[0]
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def twice(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")) -> None:
     """Two launches; the second reads what the first did not."""
     T.func_attr({"global_symbol": "main"})
@@ -52,7 +53,7 @@ def twice(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")) -> N
             y[other] = y[other] + x[other]
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def on_the_host(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")) -> None:
     """A launch, and an element that is written outside of it."""
     T.func_attr({"global_symbol": "main"})
@@ -61,7 +62,7 @@ def on_the_host(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")
     y[0] = T.float32(0)
 
 
-@T.prim_func(s_tir=True)
+@parsed.prim_func(private=False, s_tir=True)
 def asks_on_the_host(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float32")) -> None:
     """A launch that depends on an element."""
     T.func_attr({"global_symbol": "main"})

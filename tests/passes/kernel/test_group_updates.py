@@ -13,6 +13,7 @@ from tvm.script import tirx as T  # noqa: N812
 
 import odtc
 from benchmarks.models.digits import bn_model, digits_data
+from odtc.backends.kernels.common import parsed
 from odtc.backends.pipeline import phases
 from odtc.core.ir.relax_calls import operator_of
 from odtc.passes.contract import run_pipeline, tvm_passes
@@ -63,7 +64,7 @@ SIZE = 4096
 TENSOR = relax.TensorType((SIZE,), "float32")
 
 
-@T.prim_func(private=True, s_tir=True)
+@parsed.prim_func(private=True, s_tir=True)
 def double(x: T.Buffer((4096,), "float32"), y: T.Buffer((4096,), "float32")) -> None:
     for i in T.parallel(4096):
         with T.sblock("double"):

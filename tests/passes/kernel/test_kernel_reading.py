@@ -6,6 +6,7 @@ import pytest
 from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.common import parsed
 from odtc.passes.checkpoint import work
 from odtc.passes.checkpoint.dependence import dependence
 from odtc.passes.checkpoint.work import operations
@@ -19,7 +20,7 @@ def named(kernel: tirx.PrimFunc) -> dict[str, set[str]]:
 
 
 def test_results_depend_on_what_is_read_for_them() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(
         x: T.Buffer((8,), "float32"),
         old: T.Buffer((1,), "float32"),
@@ -38,7 +39,7 @@ def test_results_depend_on_what_is_read_for_them() -> None:
 
 
 def test_conditions_and_indices_count_as_read() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(
         x: T.Buffer((8,), "float32"),
         at: T.Buffer((8,), "int32"),
@@ -57,7 +58,7 @@ def test_conditions_and_indices_count_as_read() -> None:
 
 
 def test_what_is_bound_to_a_name_is_followed() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
         for i in range(8):
             value = T.Bind(x[i] * T.float32(2))
@@ -67,7 +68,7 @@ def test_what_is_bound_to_a_name_is_followed() -> None:
 
 
 def test_operations_of_loops_and_vectors_are_counted() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(
         a: T.Buffer((4, 32), "float32"),
         b: T.Buffer((32, 16), "float32"),
@@ -82,7 +83,7 @@ def test_operations_of_loops_and_vectors_are_counted() -> None:
 
 
 def test_the_longest_that_a_loop_may_be() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(x: T.Buffer((10,), "float32"), y: T.Buffer((10,), "float32")):
         for block in range(3):
             for i in range(T.min(4, 10 - block * 4)):
@@ -106,7 +107,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_constant_lengths_are_not_worked_out(told: list[str]) -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(y: T.Buffer((4, 5), "float32")):
         for i in range(4):
             for j in range(5):
@@ -117,7 +118,7 @@ def test_constant_lengths_are_not_worked_out(told: list[str]) -> None:
 
 
 def test_others_are_with_the_loops_around_them_alone(told: list[str]) -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(y: T.Buffer((30,), "float32")):
         for block in range(3):
             for i in range(2):
@@ -133,7 +134,7 @@ def test_others_are_with_the_loops_around_them_alone(told: list[str]) -> None:
 
 
 def test_a_length_that_is_bound_to_a_name_is_known() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(x: T.Buffer((10,), "float32"), y: T.Buffer((10,), "float32")):
         for block in range(3):
             length = T.Bind(T.min(4, 10 - block * 4))
@@ -144,7 +145,7 @@ def test_a_length_that_is_bound_to_a_name_is_known() -> None:
 
 
 def test_what_stands_under_an_attribute_counts() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(y: T.Buffer((10,), "float32")):
         with T.attr(0, "hint", 1):
             for i in range(10):
@@ -154,7 +155,7 @@ def test_what_stands_under_an_attribute_counts() -> None:
 
 
 def test_a_length_that_is_data_counts_once() -> None:
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(count: T.Buffer((1,), "int64"), y: T.Buffer((10,), "float32")):
         for i in range(count[0]):
             y[i] = y[i] + T.float32(1)

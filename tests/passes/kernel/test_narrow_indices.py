@@ -5,6 +5,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.common import parsed
 from odtc.passes.kernel.narrow_indices import NarrowIndices
 from odtc.passes.memory.arena import TakeOffsets
 
@@ -12,7 +13,7 @@ from odtc.passes.memory.arena import TakeOffsets
 def doubled(elements: int, dtype: str) -> tvm.IRModule:
     """A kernel that adds each element to itself, with loops of 64 bits."""
 
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def kernel(x: T.Buffer((elements,), dtype), y: T.Buffer((elements,), dtype)):
         for i in T.serial(T.int64(elements)):
             y[i] = x[i] + x[i]

@@ -12,6 +12,7 @@ from tvm.sym import Analyzer
 
 from odtc.backends.built import storage_bytes
 from odtc.backends.families import family_of
+from odtc.backends.kernels.common import parsed
 from odtc.backends.lowering import vm_phase
 from odtc.backends.pipeline.phases import plan_phase
 from odtc.backends.targets import parse_target
@@ -27,7 +28,7 @@ def reversed_rows(rows: int, kind: str = "parallel") -> tirx.PrimFunc:
     """Rows of `x` backwards, twice over, through a workspace; an odd one through another."""
     loop = getattr(T, kind)
 
-    @T.prim_func(private=True, s_tir=True)
+    @parsed.prim_func(private=True, s_tir=True)
     def kernel(x: T.Buffer((rows, WIDTH), "float32"), y: T.Buffer((rows, WIDTH), "float32")):
         for row in loop(rows):
             with T.sblock("row"):

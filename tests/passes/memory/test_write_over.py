@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm.script import tirx as T  # noqa: N812
 
 import odtc
+from odtc.backends.kernels.common import parsed
 from odtc.core.artifact.memory_plan import Kind
 from odtc.driver import splitting
 from odtc.passes.ir.stored_once import is_stored_once
@@ -29,7 +30,7 @@ STEPS = 2
 def kernel(first: int, extent: int, shift: int = 0, *, again: bool = False):
     """Doubles `b` times `a`, in tiles of `WIDTH` that begin at `first` at the latest."""
 
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def doubled(
         a: T.Buffer((SIZE + 1,), "float32"),
         b: T.Buffer((SIZE,), "float32"),
@@ -66,7 +67,7 @@ def test_an_operand_is_replaceable_where_each_element_is_stored_once(made, is_on
 
 
 def test_what_is_read_at_another_place_is_not() -> None:
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def turned(
         a: T.Buffer((SIZE,), "float32"),
         b: T.Buffer((SIZE,), "float32"),
@@ -80,7 +81,7 @@ def test_what_is_read_at_another_place_is_not() -> None:
 
 
 def test_what_is_read_beside_the_store_is_not() -> None:
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def guarded(
         a: T.Buffer((SIZE,), "float32"),
         b: T.Buffer((SIZE,), "float32"),

@@ -12,6 +12,7 @@ import odtc
 from odtc.autoschedule.tuning.build import KernelLibrary
 from odtc.autoschedule.tuning.measure import MeasureConfig, MeasureInput, measure
 from odtc.autoschedule.tuning.running import KernelBench
+from odtc.backends.kernels.common import parsed
 from odtc.backends.program.lines import Operand, Region
 from odtc.core.errors import DeviceError, UnsupportedError
 from odtc.core.specs import TensorSpec
@@ -32,7 +33,7 @@ CONFIG = MeasureConfig(least=2, most=2)
 def scaled(factor: float, items: int = 256) -> tvm.tirx.PrimFunc:
     """A kernel that multiplies by a factor, in groups of so many items."""
 
-    @T.prim_func(s_tir=True)
+    @parsed.prim_func(private=False, s_tir=True)
     def main(x: T.Buffer((COUNT,), "float32"), y: T.Buffer((COUNT,), "float32")):
         T.func_attr({"global_symbol": "main", "tirx.noalias": True})
         group = T.launch_thread("blockIdx.x", COUNT // items)
