@@ -21,6 +21,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import atomic_folder
 from odtc.core.disk.tensor_file import write_tensors
 from odtc.core.errors import ArtifactError
+from odtc.core.onnx_model.quantised_names import plain_name
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.fitting import fitted
@@ -126,7 +127,7 @@ def _without_coded(
     Raises:
         ArtifactError: one is of a module that was trained whole.
     """
-    coded = {item.weight for item in manifest.coded}
+    coded = {plain_name(item.weight) for item in manifest.coded}
     trained = tuple(config.get("modules_to_save") or ())
     left = sorted(name for name in map(_plain, stored) if name in coded)
     for name in left:
