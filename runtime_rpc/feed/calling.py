@@ -17,10 +17,7 @@ R = TypeVar("R")
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 SEVERAL = "; several inputs, or labels, go as one mapping {name: array} each"
-_WHOLE = (
-    "a list has a pair (x, y) for each batch; of all samples at once give a tuple (x, y) of two "
-    f"arrays: (numpy.asarray(x), numpy.asarray(y)){SEVERAL}"
-)
+_PAIRS = f"give pairs (x, y){SEVERAL}"
 
 _SCHEDULE = (
     "call the schedule, as in step(x, y, lr=schedule(trainer.updates)), or give it to trainer.train"
@@ -122,13 +119,16 @@ def schedule_of(lr: Any) -> Callable[[int], Any]:
 
 
 def pairs(
-    batches: Iterable[Any], as_pair: Callable[[Any], Any] = lambda batch: batch
+    batches: Iterable[Any],
+    as_pair: Callable[[Any], Any] = lambda batch: batch,
+    hint: str = _PAIRS,
 ) -> Iterator[tuple[Any, Any]]:
     """The batches of a training, each a pair of input and label.
 
     Args:
         batches: of a loader.
         as_pair: makes pairs of those that have inputs and labels in another form.
+        hint: for one that is no pair.
 
     Raises:
         UsageError: there is nothing to iterate over, or a batch is no pair.
@@ -147,6 +147,6 @@ def pairs(
                 f"batch {number} is a {type(batch).__name__}{length}, and no pair of input and "
                 "label",
                 where="trainer.train",
-                hint=_WHOLE if isinstance(batches, list | tuple) else f"give pairs (x, y){SEVERAL}",
+                hint=hint,
             )
         yield batch[0], batch[1]

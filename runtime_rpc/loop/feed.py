@@ -18,7 +18,12 @@ from odtc.runtime_rpc.data.objects.indexed import class_names_in
 from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.data.source import Arrays, Batch, Stream
 from odtc.runtime_rpc.feed.batches import count_samples, named_arrays
-from odtc.runtime_rpc.feed.calling import pairs
+from odtc.runtime_rpc.feed.calling import SEVERAL, pairs
+
+_PAIRS = (
+    "each batch is a pair (x, y); all samples at once are a tuple (x, y) of two arrays: "
+    f"(numpy.asarray(x), numpy.asarray(y)){SEVERAL}"
+)
 
 
 class Feed(Protocol):
@@ -111,7 +116,7 @@ class Passes:
 
     def one_pass(self) -> Iterator[Batch]:
         """The arrays of one pass, as they come."""
-        for x, y in pairs(self.data, self._as_pair):
+        for x, y in pairs(self.data, self._as_pair, _PAIRS):
             yield self._arrays(Role.INPUT, x), self._arrays(Role.LABEL, y)
 
     def _reach(self, step: int) -> None:
@@ -125,7 +130,7 @@ class Passes:
         while True:
             self.begin(number)
             before, waiting = taken, None
-            for part in pairs(self.data, self._as_pair):
+            for part in pairs(self.data, self._as_pair, _PAIRS):
                 rest = self._joined(rest, part)
                 while (cut := self._cut(rest)) is not None:
                     # One is held back: the last of a pass is known when the pass is over.

@@ -177,7 +177,7 @@ def test_labels_of_a_dataset_that_are_words_are_refused(artifact: odtc.Artifact)
 
 def test_lists_in_place_of_arrays_are_told_what_to_be(artifact: odtc.Artifact):
     for data in ([X, Y], (X.tolist(), Y.tolist())):
-        with pytest.raises(UsageError, match=r"give a tuple \(x, y\) of two arrays"):
+        with pytest.raises(UsageError, match=r"all samples at once are a tuple \(x, y\)"):
             losses(artifact, data)
 
 
