@@ -104,7 +104,8 @@ def artifact(kind: str) -> odtc.Artifact:
     torch.manual_seed(0)
     before = [nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 12, 3, 2, 1)]
     after = [nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(12, 3)]
-    net, options = nn.Sequential(*before, *after), {}
+    net = nn.Sequential(*before, *after)
+    options: dict[str, Any] = {}
     if kind == "frozen":
         for each in before:
             each.requires_grad_(False)

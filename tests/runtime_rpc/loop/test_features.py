@@ -280,7 +280,7 @@ def test_a_run_on_a_device_over_features_is_the_same_to_the_bit(tmp_path: Path, 
 
 
 def test_a_device_is_fed_nothing_but_what_a_step_takes(artifact: odtc.Artifact, tmp_path: Path):
-    rate = bytearray(np.float32([0.1]).tobytes())
+    rate = bytearray(np.array([0.1], np.float32).tobytes())
     items = artifact.manifest.arguments
     weight = next(n for n, item in enumerate(items) if item.role is Role.PARAMETER)
     label = next(n for n, item in enumerate(items) if item.role is Role.LABEL)
@@ -293,10 +293,10 @@ def test_a_device_is_fed_nothing_but_what_a_step_takes(artifact: odtc.Artifact, 
         assert has_function(engine._session, "take_steps_over_features")
         assert not has_function(engine._session, "take_steps_of_another_version")
         for number in (weight, -1, len(items) + 9, 2**31 - 1):
-            numbers = bytearray(np.int32([label, number]).tobytes())
+            numbers = bytearray(np.array([label, number], np.int32).tobytes())
             with pytest.raises(DeviceError, match=f"a step is not fed tensor {number}"):
                 engine._call("take_steps_over_features", 0, rate, numbers, bytearray(16))
-        numbers = bytearray(np.int32([label, label]).tobytes())
+        numbers = bytearray(np.array([label, label], np.int32).tobytes())
         for fed in (bytearray(), bytearray(15), bytearray(17)):
             with pytest.raises(DeviceError, match="a step is fed 16 bytes"):
                 engine._call("take_steps_over_features", 0, rate, numbers, fed)
