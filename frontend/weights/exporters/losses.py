@@ -39,6 +39,9 @@ def losses_of(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterat
         yield from _of_exported(model, torch, findings)
     elif names_modules(model):
         yield from _of_scripted(model, findings)
+    else:
+        yield from _merged(model, findings)
+        yield from _frozen_norms(model, findings)
 
 
 _UNDONE: Mapping[str, Callable[[str], str]] = {
@@ -186,6 +189,45 @@ def _of_scripted(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Ite
         yield (
             f"several modules read {', '.join(shared)}: trained as one parameter; if they are "
             f"several, {_SCRIPT_EXPORT}"
+        )
+
+
+def _merged(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
+    """Parameters of equal values that PyTorch's exporter made one of: it copies them by Identity.
+
+    Layers that read one tensor without a copy, as the steps of a recurrence do, mean it.
+    """
+    copied = {node.input[0] for node in flattened(model.graph.node) if node.op_type == "Identity"}
+    for name, nodes in _made_up(model, findings):
+        if name in copied and len(nodes) > 1:
+            yield (
+                f"{', '.join(node.op_type for node in nodes)} read {name}: trained as one "
+                "parameter; if they are several, which had equal values, as of a model that was "
+                "never trained, export it after a step of training"
+            )
+
+
+def _frozen_norms(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
+    """Batch normalisations in inference, as Keras exports them: x minus a mean, times a scale."""
+    uses = Uses(tuple(flattened(model.graph.node)), {})
+    stored = {name for name, found in findings.items() if found.kind is Kind.PARAMETER}
+    stored |= {
+        node.output[0]
+        for node in uses.nodes
+        if node.op_type == "Identity" and node.input[0] in stored
+    }
+    found = [
+        node.name or node.output[0]
+        for node in uses.nodes
+        if node.op_type == "Sub" and node.input[1] in stored
+        for read in uses.readers.get(node.output[0], ())
+        if read.node.op_type == "Mul" and stored.intersection(read.others)
+    ]
+    if found:
+        yield (
+            f"what looks like batch normalisations of a model in inference ({len(found)}: "
+            f"{listed(found)}) subtracts and multiplies by stored numbers: these are trained, and "
+            "no statistics of a batch are taken"
         )
 
 

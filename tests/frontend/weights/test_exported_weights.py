@@ -334,3 +334,33 @@ def test_running_statistics_of_each_sample_are_named(affine, tracks, tmp_path: P
     notes = [n for n in specialize(load_model(path)).notes if "running" in n]
     assert len(notes) == tracks
     assert all(note.startswith("the file has no running statistics of 1 (") for note in notes)
+
+
+def test_what_kerass_exporter_merges_and_freezes_is_said(tmp_path: Path) -> None:
+    """As `model.export(path, format="onnx")` of Keras over PyTorch writes a fresh model."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 18], producer_name: "pytorch">
+        agraph (float[N, 1, 4, 4] x) => (float[N, 3] z)
+        <float[3, 1, 1, 1] "onnx::Conv_1" = {1, 2, 3}, float[1, 3, 1, 1] "onnx::Add_2" = {0, 0, 0},
+         float[1, 3, 1, 1] "onnx::Mul_3" = {0.9, 1.1, 1}, int64[2] "onnx::Axes_6" = {2, 3}> {
+         "onnx::Sub_4" = Identity ("onnx::Add_2")
+         "onnx::Add_5" = Identity ("onnx::Add_2")
+         a = Conv (x, "onnx::Conv_1")
+         b = Add (a, "onnx::Add_2")
+         r = Relu (b)
+         c = Sub (r, "onnx::Sub_4")
+         d = Mul (c, "onnx::Mul_3")
+         y = Add (d, "onnx::Add_5")
+         z = ReduceMean <keepdims = 0> (y, "onnx::Axes_6") }"""
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    merged, norm = specialize(load_model(path), 4).notes
+    assert merged.startswith("Add, Sub, Add read onnx::Add_2: trained as one parameter;")
+    assert "normalisations of a model in inference (1: c)" in norm
+    # Steps of a recurrence read one bias, and no copies of it.
+    for node in model.graph.node:
+        node.input[:] = [re.sub("onnx::(Sub_4|Add_5)", "onnx::Add_2", n) for n in node.input]
+    del model.graph.node[:2]
+    onnx.save(model, path)
+    assert not any("one parameter" in note for note in specialize(load_model(path), 4).notes)
