@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from odtc.core.notebook import html_table
+
 # Name of the plans in which no tensor waits in storage.
 WITHOUT = "without offload"
 
@@ -84,6 +86,21 @@ class Frontier:
     measured_calls: int = 0
     threads: int | None = None
     by_threads: Mapping[int, int] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """A table of the points, as `odtc plan` prints them."""
+        head = ("budget, bytes", "time", "micro-batches", "calls again")
+        rows = [
+            (
+                f"{each.budget_bytes:,}",
+                f"{each.time:.3f}",
+                str(each.micro_batches),
+                f"{each.repeated} of {each.calls}",
+            )
+            for each in self.points
+        ]
+        beside = self.parameter_bytes + self.optimizer_bytes
+        return html_table(rows, head, f"beside the budget: {beside:,} bytes of weights and state")
 
 
 def frontier_of(data: Mapping[str, Any]) -> Frontier:

@@ -8,6 +8,7 @@ import onnx
 
 import odtc
 from odtc.core.notebook import html_table
+from odtc.driver.frontier import Frontier, Point
 from tests.mlp import BATCH, mlp
 
 
@@ -44,3 +45,14 @@ def test_an_artifact_is_a_table_and_predict_is_evaluate(tmp_path: Path):
     x = np.ones((3, 6), np.float32)
     assert np.array_equal(trainer.predict(x), trainer.evaluate(x))
     assert trainer.predict(x, output="y").shape == (3, 3)
+
+
+def test_a_plan_is_a_table():
+    points = (Point(39424, 1.0, 15, 0), Point(15360, 4.53, 20, 2, 4, accumulator_bytes=9640))
+    html = Frontier(points, 15000, 9000, 640)._repr_html_()
+    assert cells(html) == [
+        ["budget, bytes", "time", "micro-batches", "calls again"],
+        ["39,424", "1.000", "1", "0 of 15"],
+        ["25,000", "4.530", "4", "2 of 20"],
+    ]
+    assert "9,640 bytes of weights and state" in html
