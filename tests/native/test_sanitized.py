@@ -6,10 +6,22 @@ from pathlib import Path
 
 import pytest
 
+import odtc
 from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.runtime_rpc.native.build import FOLDER
-from tests.native.sanitized import ADDRESS, THREAD, build, fuzzed, run, small_artifact
+from tests.core.test_weights_beside import external
+from tests.native.parity import TARGET, unpacked
+from tests.native.sanitized import (
+    ADDRESS,
+    CHECKPOINT,
+    THREAD,
+    build,
+    fuzzed,
+    run,
+    small_artifact,
+)
 from tests.needs import needs
+from tests.numeric.training import test_half_base as half
 
 MUTATIONS, STEPS = 400, 8
 
@@ -27,6 +39,19 @@ def test_edited_files_are_refused_or_read(members: Path, tmp_path: Path) -> None
     assert all(0 < each < MUTATIONS for each in found)
     # Every byte of these is hashed: at most an edit that changed nothing is read.
     assert checkpoints < MUTATIONS // 50
+
+
+def test_edited_places_of_weights_beside_are_refused_or_read(tmp_path: Path) -> None:
+    path = external(half.written(tmp_path / "m.onnx", "float32", 2, "float32"))
+    lora = odtc.LoRA(rank=2, targets="k|v")
+    made = odtc.compile(path, TARGET, loss="mse", lora=lora, params=[], weights_beside=True)
+    members = unpacked(made, tmp_path / "artifact")
+    with made.trainer(threads=1) as trainer:
+        trainer.save_checkpoint(members / CHECKPOINT)
+    # Edited files lie in the folder itself.
+    shutil.copytree(tmp_path / "weights", members / "weights")
+    found = fuzzed(members, tmp_path, MUTATIONS)
+    assert 0 < found[1] < MUTATIONS
 
 
 @pytest.mark.parametrize("flags", [ADDRESS, THREAD], ids=["address", "thread"])
