@@ -72,6 +72,16 @@ def connect(url: str | None = None, limits: Limits | None = None) -> Session:
     return _open(url, parse_place(url), limits or DEFAULT)
 
 
+def check_url(url: str) -> None:
+    """Checks the form of a device's URL, of one that is not connected to yet.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    if not _ADB.fullmatch(url):
+        parse_place(url)
+
+
 def parse_place(url: str) -> Place:
     """Reads `rpc://HOST:PORT/KEY`.
 

@@ -97,6 +97,12 @@ class _Asked:
                 "--elsewhere goes on with the checkpoint of a run on a device",
                 hint="give --device and --checkpoint, too",
             )
+        # They are asked for when a device was lost, which may be hours later.
+        if self.running.elsewhere:
+            from odtc.runtime_rpc.connect import check_url
+
+            for url in self.running.elsewhere:
+                check_url(url)
         watched = (self.watching.best, self.watching.log)
         outputs = (self.keep.checkpoint, *self.export.files, *watched)
         folder = self.export.export_peft

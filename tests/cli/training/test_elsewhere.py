@@ -84,3 +84,13 @@ def test_it_wants_a_device_and_a_checkpoint(
     elsewhere = ["--steps", "1", "--elsewhere", "rpc://127.0.0.1:1/other"]
     assert main([*command, *options, *elsewhere]) == ExitCode.USAGE
     assert "hint: give --device and --checkpoint, too" in capsys.readouterr().err
+
+
+def test_what_is_no_device_is_told_before_the_run(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", str(files / "d.odtc"), "--data", str(files / "d.npz"), "--lr", "0.1"]
+    run = ["--device", "rpc://127.0.0.1:1/key", "--checkpoint", str(tmp_path / "c")]
+    elsewhere = ["--elsewhere", "adb://A", "rpc://127.0.0.1:1/b", "pixel"]
+    assert main([*command, *run, *elsewhere]) == ExitCode.USAGE
+    assert "'pixel' is not a device" in capsys.readouterr().err
