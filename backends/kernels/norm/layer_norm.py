@@ -12,15 +12,16 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common.operand import shape_of, stored
 from odtc.backends.kernels.norm.moments import Value, normal_of, scale_of, variance_of
-from odtc.backends.kernels.rows.passes import Lanes, Row, Team, row_kernel, rows
+from odtc.backends.kernels.rows.passes import Lanes, Row, Team, row_kernel, rows, teams
 from odtc.dialect.rows.norms import layer_norm_backward
 
 Shape = tuple[int, int]
 
 # Sums over rows are taken in at most so many parts, which threads share.
 MAX_PARTS = 16
-# The same for teams of a GPU: each part keeps one of them busy.
-TEAM_PARTS = 128
+# The same for teams of a GPU, of which each takes a part: so many times those that keep it busy, as
+# a team waits for its own sums at each row.
+TEAM_PARTS = 2
 
 
 def layer_norm_rules(
@@ -99,7 +100,7 @@ def layer_norm_gradient(
         centred: whether the mean is taken off, and a shift added.
     """
     count, size = shape
-    length = -(-count // (TEAM_PARTS if isinstance(lanes, Team) else MAX_PARTS))
+    length = -(-count // (TEAM_PARTS * lanes.groups if isinstance(lanes, Team) else MAX_PARTS))
     parts, sums = -(-count // length), 1 + centred
     share, zero = tirx.const(1 / size, dtype), tirx.const(0.0, dtype)
     row = Row(1, size, lanes, dtype)
@@ -139,9 +140,12 @@ def layer_norm_gradient(
                 row.write(lambda _, i, n=number: T.buffer_store(partial, zero, [n, part, i]))
             with T.serial(tirx.min(length, count - part * length)) as step:
                 backward(part * length + step, part)
-        for number, total in enumerate(totals):
-            with rows(1, size, lanes):
-                _sum_parts(row, partial, number, parts, total)
+        if isinstance(lanes, Team):
+            _fold_parts(partial, totals, lanes)
+        else:
+            for number, total in enumerate(totals):
+                with rows(1, size, lanes):
+                    _sum_parts(row, partial, number, parts, total)
     return made()
 
 
@@ -151,6 +155,16 @@ def _sum_parts(row: Row, partial: tirx.Buffer, number: int, parts: int, total: t
     row.write(lambda _, i: T.buffer_store(total, zero, [i]))
     with T.serial(parts) as part:
         row.write(lambda _, i: T.buffer_store(total, total[i] + partial[number, part, i], [i]))
+
+
+def _fold_parts(partial: tirx.Buffer, totals: Sequence[tirx.Buffer], team: Team) -> None:
+    """The sums over rows, from their parts: a team for each element."""
+    sums, parts, size = (int(each) for each in partial.shape)
+    with teams(team, size) as (at, _):
+        every = Row(1, parts, team, str(partial.dtype))
+        found = every.fold(lambda _, part: [partial[n, part, at] for n in range(sums)], count=sums)
+        for total, value in zip(totals, found, strict=True):
+            T.buffer_store(total, value, [at])
 
 
 def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
