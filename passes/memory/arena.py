@@ -30,6 +30,7 @@ RECORD = "odtc.memory_plan"
 
 # Limit of the search: about a second. First fit alone is mostly at the bound.
 _STEPS = 1_000_000
+_COUNTED = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,11 @@ class TakeOffsets(Pass):
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the arguments of all kernels."""
         moved = module.clone()
-        bits = 32 if self.to_index and farthest_element(module) < 1 << 31 else 64
+        far = far_kernels(module) if self.to_index else None
         for variable, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc):
-                moved.update_func(variable, self._anywhere(function, bits))
+                is_far = far is None or variable.name_hint in far
+                moved.update_func(variable, self._anywhere(function, 64 if is_far else 32))
         return moved
 
     def _anywhere(self, kernel: tirx.PrimFunc, bits: int) -> tirx.PrimFunc:
@@ -140,13 +142,33 @@ class TakeOffsets(Pass):
 
 def farthest_element(module: tvm.IRModule) -> int:
     """The largest index in kernels: the end of a tensor in its arena, in the tensor's elements."""
-    farthest = 0
+    functions = (each for each in module.functions.values() if isinstance(each, relax.Function))
+    return max((_end(b.value) for each in functions for b in bindings_of(each)), default=0)
+
+
+def far_kernels(module: tvm.IRModule) -> set[str]:
+    """Kernels that are called with a tensor whose elements 32 bits cannot count in its arena."""
+    found: set[str] = set()
     for function in module.functions.values():
-        bindings = bindings_of(function) if isinstance(function, relax.Function) else ()
-        for binding in bindings:
-            if operator_of(binding.value) == "relax.memory.alloc_tensor":
-                _, offset, shape, dtype, *_ = binding.value.args
-                size = np.dtype(str(dtype.value)).itemsize
-                elements = math.prod(int(each) for each in shape.values)
-                farthest = max(farthest, int(offset.value) // size + elements)
-    return farthest
+        far: set[relax.Var] = set()
+        tuples: dict[relax.Var, relax.Tuple] = {}
+        for binding in bindings_of(function) if isinstance(function, relax.Function) else ():
+            value = binding.value
+            if isinstance(value, relax.Tuple):
+                tuples[binding.var] = value
+            elif isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
+                value = tuples[value.tuple_value].fields[value.index]
+            if _end(value) >= _COUNTED or not far.isdisjoint(relax.analysis.free_vars(value)):
+                far.add(binding.var)  # or a view of such a tensor, or a call with it
+                if isinstance(value, relax.Call) and isinstance(value.op, ir.GlobalVar):
+                    found.add(value.op.name_hint)
+    return found
+
+
+def _end(value: relax.Expr) -> int:
+    """Where a tensor ends in its arena, in elements of its own type; 0 of what is none."""
+    if operator_of(value) != "relax.memory.alloc_tensor":
+        return 0
+    _, offset, shape, dtype, *_ = value.args
+    elements = math.prod(int(each) for each in shape.values)
+    return int(offset.value) // np.dtype(str(dtype.value)).itemsize + elements
