@@ -114,6 +114,19 @@ def _tell_dropout(
         )
 
 
+def _names(given: object, path: str | os.PathLike[str]) -> list[str]:
+    """Names of modules that are trained whole, as a configuration has them.
+
+    Raises:
+        ArtifactError: they are something else.
+    """
+    if isinstance(given, list) and all(isinstance(each, str) for each in given):
+        return given
+    raise ArtifactError(
+        f"modules_to_save is {given!r}, and no list of names", where=os.fspath(path)
+    )
+
+
 def _without_coded(
     stored: Mapping[str, np.ndarray],
     manifest: Manifest,
@@ -128,7 +141,7 @@ def _without_coded(
         ArtifactError: one is of a module that was trained whole.
     """
     coded = {plain_name(item.weight) for item in manifest.coded}
-    trained = tuple(config.get("modules_to_save") or ())
+    trained = _names(config.get("modules_to_save") or [], path)
     left = sorted(name for name in map(_plain, stored) if name in coded)
     for name in left:
         module = name.rpartition(".")[0]

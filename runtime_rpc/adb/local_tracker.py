@@ -140,8 +140,8 @@ def _start(port: int) -> subprocess.Popen[bytes]:
             creationflags=_DETACHED,
         )
     assert process.stdin
-    process.stdin.write(key.encode())
-    process.stdin.close()
+    with suppress(BrokenPipeError), process.stdin as pipe:  # it has ended: the caller tells of it
+        pipe.write(key.encode())
     deadline = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         with suppress(OSError), socket.create_connection((LOOPBACK, port), _SECONDS):

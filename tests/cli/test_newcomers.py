@@ -21,7 +21,7 @@ COMMANDS = {
     "an option nearly right": ([*TRAIN, "--epoch", "1"], "did you mean --epochs?"),
     "an option of another command": (
         [*TRAIN, "--optimizer", "adam"],
-        "--optimizer is an option of odtc compile",
+        "it is compiled into the step: odtc compile --loss --optimizer",
     ),
     "the help of that command": (["targets", "host-cpu"], "`odtc targets --help`"),
     "a folder for a file": (["compile", "MODEL", "-o", "out/"], "'out/' names a folder"),

@@ -140,7 +140,7 @@ def test_a_program_cannot_be_left_out_or_exchanged(artifact: Artifact, tmp_path:
         (root / PROGRAM).unlink()
         if instead is not None:
             (root / PROGRAM).write_bytes(instead)
-        edited = seal(artifact.manifest, root)
+        edited = seal(artifact.manifest, root, tmp_path)
         save(edited, path := tmp_path / "edited.odtc")
         with pytest.raises(ArtifactError, match="do not belong together"):
             odtc.load(path)
@@ -154,7 +154,7 @@ def test_library_and_program_of_another_artifact_are_refused(
     shutil.copytree(artifact._bundle.root, root := tmp_path / "edited")
     for name in (PROGRAM, LIBRARY):
         shutil.copy(other._bundle.root / name, root / name)
-    save(seal(artifact.manifest, root), path := tmp_path / "edited.odtc")
+    save(seal(artifact.manifest, root, tmp_path), path := tmp_path / "edited.odtc")
     with pytest.raises(ArtifactError, match="do not belong together"):
         odtc.load(path)
 

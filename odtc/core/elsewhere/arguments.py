@@ -146,7 +146,7 @@ ARGUMENTS = (
     Row(
         "compute_metrics weighted_metrics metrics metric",
         "it is metrics= of trainer.fit: names, or functions of all outputs and all labels",
-        "it is --metric of odtc train",
+        "it is --metrics of odtc train",
     ),
     Row(
         "epochs",

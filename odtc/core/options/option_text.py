@@ -69,10 +69,10 @@ def meant(name: str, known: Iterable[str], *, command_line: bool = False) -> str
         known: the names that there are.
         command_line: whether it is said on the command line.
     """
-    said = argument_elsewhere(name, command_line=command_line)
-    near = close_name(name, known)
+    names = list(known)
+    said, near = argument_elsewhere(name, command_line=command_line), close_name(name, names)
     # One that is spelt as it is here but for dashes and large letters is just that.
-    return f"{said}; " if said and _plain(near) != _plain(name) else did_you_mean(name, known)
+    return f"{said}; " if said and _plain(near) != _plain(name) else did_you_mean(name, names)
 
 
 def _plain(name: str) -> str:
