@@ -15,7 +15,7 @@ from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source_of
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
-from odtc.runtime_rpc.data.same import check_same_names, note_of_same
+from odtc.runtime_rpc.data.same import notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.wanted import Text
 from odtc.runtime_rpc.feed.calling import schedule_of
@@ -201,9 +201,8 @@ def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation 
     if source is None:
         passes = Passes(streamed(data, manifest) if is_stream(data) else data, manifest)
         source = held_source(manifest, passes.one_pass(), passes.class_names, names)
-    check_same_names(trained, source)
-    said = note_of_same(asked.data, data)
-    for note in filter(None, (*notes_of(source, asked.text, is_trained=False), said)):
+    said = notes_beside(trained, source, (asked.data, data))
+    for note in (*notes_of(source, asked.text, is_trained=False), *said):
         warn_caller(note)
     found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), asked.ema)
     if note := found.note:

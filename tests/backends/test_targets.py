@@ -13,8 +13,6 @@ from odtc.backends.caches import Caches, caches_of
 from odtc.backends.cpus import CORES, CPU, Cpu, llvm_features, on_this_machine
 from odtc.backends.families import family_of
 from odtc.backends.gpu.known import GPUS
-from odtc.backends.gpu.machine import PHONE
-from odtc.backends.gpu.tiling import ProductExtent, tiling_of
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.targets import Target, gpu_of, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
@@ -323,43 +321,6 @@ def test_which_arm_cores_compute_in_float16(text: str, has: bool):
 @pytest.mark.usefixtures("x86_host")
 def test_which_x86_cpus_compute_in_float16(mcpu: str, has: bool):
     assert parse_target(f"host-cpu{{mcpu={mcpu}}}").has_half_arithmetic == has
-
-
-@pytest.mark.parametrize(
-    ("gpu", "opencl", "vulkan"),
-    [
-        ("adreno-540", False, False),
-        ("adreno-640", True, False),
-        ("adreno-740", True, True),
-        ("mali-g76", True, False),
-        ("mali-g78", True, True),
-        ("immortalis-g715", True, True),
-    ],
-)
-def test_which_gpus_compute_in_float16(gpu: str, opencl: bool, vulkan: bool):
-    """Whatever the CPU beside them does, and no GPU that is not named."""
-    for kind, has in (("opencl", opencl), ("vulkan", vulkan)):
-        assert parse_target(f"android-{kind}{{gpu={gpu}}}").has_half_arithmetic == has
-        assert not parse_target(f"android-{kind}").has_half_arithmetic
-
-
-@pytest.mark.parametrize("name", sorted(GPUS))
-def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str):
-    gpu = GPUS[name]
-    assert gpu.group <= gpu.most_items
-    assert gpu.group & (gpu.group - 1) == 0
-    # What is known of a GPU is never less than what is taken for granted of all.
-    assert gpu.most_items >= PHONE.most_items
-    assert gpu.local_bytes >= PHONE.local_bytes
-    assert tiling_of(ProductExtent(8, 512, 512, 512), gpu).local_bytes <= gpu.local_bytes
-
-
-def test_tvm_is_told_of_the_groups_of_a_gpu():
-    told = [
-        int(parse_target(f"android-opencl{of}").to_tvm().attrs["max_num_threads"])
-        for of in ("", "{gpu=adreno-640}", "{gpu=mali-g76}")
-    ]
-    assert told == [256, 256, 64]
 
 
 def test_host_is_resolved_to_the_cpu_of_this_machine():

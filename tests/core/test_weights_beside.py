@@ -89,7 +89,7 @@ FORMS = {
 def compiled(form: Form, folder: Path, *, weights_beside: bool = False) -> odtc.Artifact:
     path = form.make(folder / "m.onnx")
     lora = odtc.LoRA(rank=2, targets=form.lora)
-    return odtc.compile(path, loss="mse", lora=lora, params=[], weights_beside=weights_beside)
+    return odtc.compile(path, loss="mse", lora=lora, train=[], weights_beside=weights_beside)
 
 
 def steps(trainer: odtc.Trainer) -> tuple[list[float], np.ndarray]:
@@ -231,11 +231,18 @@ def test_the_native_runtime_checks_by_itself(copied: Path) -> None:
         ("0" * 64 + " 900000000000000000 weights/m.bin", "ends before it should"),
         ("0" * 64 + " 0 " + "a/" * 3000, "is too long"),
         ("0" * 64 + " 0 weights", "a folder"),
+        ("0" * 64 + " 0 weights/../weights/m.bin", "cannot be read"),
     ],
 )
 def test_places_that_are_none_are_refused(place: str, said: str, copied: Path) -> None:
     members = unzipped(copied)
-    weights = members / "parameters.safetensors"
+    put_place(members / "parameters.safetensors", place)
+    with pytest.raises(NativeError, match=said):
+        NativeTrainer(members, 1, check_weights=False, beside=copied)
+
+
+def put_place(weights: Path, place: str) -> None:
+    """Lets the file say that its first weight beside it is there."""
     raw = weights.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header, body = json.loads(raw[8 : 8 + length]), raw[8 + length :]
@@ -244,8 +251,30 @@ def test_places_that_are_none_are_refused(place: str, said: str, copied: Path) -
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + 8) % 64)
     weights.write_bytes(len(text).to_bytes(8, "little") + text + body)
-    with pytest.raises(NativeError, match=said):
-        NativeTrainer(members, 1, check_weights=False, beside=copied)
+
+
+NO_PLACE = "which is no place in a folder"
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("no hash", NO_PLACE),
+        ("0" * 64 + " 12", NO_PLACE),
+        ("0" * 64 + " -1 weights/m.bin", NO_PLACE),
+        ("0" * 64 + " 0 ../m.bin", NO_PLACE),
+        ("0" * 64 + " 0 /etc/passwd", NO_PLACE),
+        ("0" * 64 + " 900000000000000000 weights/m.bin", "has another weight"),
+        ("0" * 64 + " 0 weights", "cannot be read: "),
+        ("0" * 64 + " 0 weights/pipe", "cannot be read: it is no file"),
+    ],
+)
+def test_such_places_are_no_fault_of_python(place: str, said: str, copied: Path) -> None:
+    os.mkfifo(copied / "weights/pipe")
+    artifact = odtc.load(copied / "m.odtc")
+    put_place(artifact._bundle.parameters, place)
+    with pytest.raises(ArtifactError, match=said):
+        artifact.trainer(threads=1)
 
 
 def test_the_weights_are_not_in_memory_twice(copied: Path) -> None:
@@ -261,8 +290,8 @@ def test_the_weights_are_not_in_memory_twice(copied: Path) -> None:
 def test_weights_that_are_not_aligned_are_copied_and_it_is_said(tmp_path: Path) -> None:
     path = external(half.written(tmp_path / "m.onnx", "float32", 2, "float32"), alignment=4)
     lora = odtc.LoRA(rank=2, targets="k|v")
-    whole = odtc.compile(path, loss="mse", lora=lora, params=[])
-    artifact = odtc.compile(path, loss="mse", lora=lora, params=[], weights_beside=True)
+    whole = odtc.compile(path, loss="mse", lora=lora, train=[])
+    artifact = odtc.compile(path, loss="mse", lora=lora, train=[], weights_beside=True)
     (note,) = [each for each in artifact.manifest.notes if "weights/m.bin" in each]
     assert note.startswith("3 weights, 41,472 bytes, stay in weights/m.bin, which a trainer needs")
     assert "begin there at no multiple of 64 bytes, and are copied into memory" in note
@@ -281,7 +310,7 @@ def test_what_stays_in_the_artifact_is_told_and_why(tmp_path: Path) -> None:
     model.graph.initializer.append(table)
     save(model, inside)
     lora = odtc.LoRA(rank=2, targets="k|v")
-    artifact = odtc.compile(inside, loss="mse", lora=lora, params=[], weights_beside=True)
+    artifact = odtc.compile(inside, loss="mse", lora=lora, train=[], weights_beside=True)
     (note,) = [each for each in artifact.manifest.notes if "weights/m.bin" in each]
     assert note.startswith("2 weights, 18,432 bytes, stay in weights/m.bin")
     assert note.endswith(
@@ -301,7 +330,7 @@ def test_a_model_without_such_weights_is_refused(quantize: str | None, tmp_path:
     lora = odtc.LoRA(rank=2, targets="k|v")
     wanted = "rounded by --quantize" if quantize else "within a file of less than 16 MiB"
     with pytest.raises(UnsupportedError, match=f"no weight of the step lies in .*{wanted}"):
-        odtc.compile(path, loss="mse", lora=lora, params=[], quantize=quantize, weights_beside=True)
+        odtc.compile(path, loss="mse", lora=lora, train=[], quantize=quantize, weights_beside=True)
 
 
 def test_apps_do_not_take_them(made: Path, tmp_path: Path) -> None:

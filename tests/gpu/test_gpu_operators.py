@@ -112,7 +112,7 @@ class Rounded(nn.Module):
 # The others take minutes together.
 FAST = {
     "opencl": {"max-pool", "depthwise-wider", "attention-causal", "batch-norm-rectified"},
-    "vulkan": {"max-pool-dilated", "embedding", "batch-norm"},
+    "vulkan": {"max-pool-dilated", "embedding", "batch-norm", "layer-norm"},
 }
 
 

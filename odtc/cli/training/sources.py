@@ -47,14 +47,11 @@ def read_source(
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
-    from odtc.runtime_rpc.data.same import check_same_names, note_of_same
+    from odtc.runtime_rpc.data.same import notes_beside
     from odtc.runtime_rpc.data.source import notes_of
 
     source = read_data(path, manifest, text, trained.source.class_names if trained else ())
-    said = ""
-    if trained:
-        check_same_names(trained.source, source)
-        said = note_of_same(trained.path, path)
-    for note in filter(None, (*notes_of(source, text, is_trained=trained is None), said)):
+    said = notes_beside(trained.source, source, (trained.path, path)) if trained else ()
+    for note in (*notes_of(source, text, is_trained=trained is None), *said):
         say(f"note: {note}")
     return source

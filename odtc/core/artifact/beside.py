@@ -9,12 +9,16 @@ bytes are compared with their hash before a trainer reads them, which takes a se
 megabytes; a process does it again only for a file that has changed since.
 """
 
+import errno
 import hashlib
 import os
+import re
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import BinaryIO
 
 import numpy as np
@@ -26,8 +30,10 @@ from odtc.core.errors import ArtifactError, UnsupportedError
 from odtc.core.specs import WEIGHT_ROLES, TensorSpec
 
 _KEY = "beside:"
+_PLACE = re.compile("[0-9a-f]{64} [0-9]{1,18} ([^\0]+)")
 # What is read at a time.
 _BLOCK = 1 << 20
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 @dataclass(frozen=True)
@@ -53,14 +59,25 @@ def metadata_of(weights: Iterable[Beside]) -> dict[str, str]:
 
 
 def beside_of(bundle: Bundle) -> list[Beside]:
-    """The weights of an artifact that are not in it."""
+    """The weights of an artifact that are not in it.
+
+    Raises:
+        ArtifactError: one is no weight of the step, or its place none in a folder.
+    """
     with bundle.parameters.open("rb") as file:
         metadata = read_header(file).metadata
-    return [
-        _read(key.removeprefix(_KEY), text)
-        for key, text in metadata.items()
-        if key.startswith(_KEY)
+    specs = _specs(bundle)
+    found = [
+        (key.removeprefix(_KEY), text) for key, text in metadata.items() if key.startswith(_KEY)
     ]
+    for name, text in found:
+        if name not in specs or not _is_place(text):
+            raise ArtifactError(
+                f"the artifact says of the weight {name!r} that it is at {text[:200]!r}, which is "
+                "no place in a folder",
+                hint="compile the model again",
+            )
+    return [_read(name, text) for name, text in found]
 
 
 def files_beside(bundle: Bundle) -> dict[str, int]:
@@ -143,6 +160,15 @@ def _specs(bundle: Bundle) -> Mapping[str, TensorSpec]:
     return {item.spec.name: item.spec for item in bundle.manifest.of_role(*WEIGHT_ROLES)}
 
 
+def _is_place(text: str) -> bool:
+    """Whether it is a hash, an offset, and a path that stays in its folder."""
+    match = _PLACE.fullmatch(text)
+    if not match:
+        return False
+    path = PurePath(match[1])
+    return not path.is_absolute() and ".." not in path.parts
+
+
 def _read(name: str, text: str) -> Beside:
     sha256, offset, file = text.split(" ", 2)
     return Beside(name, sha256, int(offset), file)
@@ -150,7 +176,12 @@ def _read(name: str, text: str) -> Beside:
 
 def _opened(bundle: Bundle, name: str) -> BinaryIO:
     try:
-        return (bundle.folder / name).open("rb")
+        # A pipe would be waited for.
+        file = os.fdopen(os.open(bundle.folder / name, os.O_RDONLY | _AT_ONCE), "rb")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise OSError(errno.EINVAL, "it is no file")
+        return file
     except OSError as error:
         raise ArtifactError(
             f"weights of the step are in {name}, which cannot be read: {error.strerror or error}",
@@ -174,7 +205,9 @@ def _said_of(file: BinaryIO) -> tuple[int, ...]:
 
 
 def _hash(file: BinaryIO, offset: int, size: int) -> str:
-    """The hash of a piece, or of less where the file ends before."""
+    """The hash of a piece; none where the file ends before."""
+    if os.fstat(file.fileno()).st_size < offset + size:
+        return ""
     file.seek(offset)
     found = hashlib.sha256()
     while size and (block := file.read(min(_BLOCK, size))):

@@ -24,7 +24,7 @@ from odtc.core.specs import (
     of_role,
 )
 
-SCHEMA = 12
+SCHEMA = 13
 # Bytes of which tensors begin at a multiple.
 ALIGNMENT = 64
 

@@ -11,6 +11,8 @@ from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.names import classes_text, listed
 
 _WORDS = "US"
+# Beyond it, no number is one of a class.
+_MOST_CLASS = 1 << 31
 _NUMBERS = "number the classes from 0"
 
 
@@ -53,7 +55,7 @@ def as_labels(array: np.ndarray, item: Argument, known: Sequence[str], where: st
         note = f"{where}: {name} holds truth values: false is class 0, true is class 1"
         return Labels(array.astype(np.int32), (), note)
     if array.dtype.kind == "f":
-        wrong = ~(np.isfinite(array) & (array == np.rint(array)))
+        wrong = ~((np.abs(array) < _MOST_CLASS) & (array == np.rint(array)))
         if wrong.any():
             # Whether they are no class numbers, or shares of classes, their shape tells first.
             return Labels(array)

@@ -77,6 +77,6 @@ def note_of_balance(labels: np.ndarray, item: Argument, where: str) -> Iterator[
     if share >= _MOST_SHARE:
         yield (
             f"{where}: {counts[largest]} of {of_classes.size} samples are of class {largest}: who "
-            f"always says {largest} has an accuracy of {share:.0%}; --metric f1 counts all classes "
-            "alike"
+            f"always says {largest} has an accuracy of {share:.0%}; the metric f1 counts all "
+            "classes alike"
         )

@@ -56,10 +56,14 @@ class Streamed:
 
 def is_stream(data: Any) -> bool:
     """Whether it is a dataset of samples that can only be gone through."""
-    torch, hugging = sys.modules.get("torch"), sys.modules.get("datasets")
-    return (torch is not None and isinstance(data, torch.utils.data.IterableDataset)) or (
-        hugging is not None and isinstance(data, hugging.IterableDataset)
-    )
+    of_stream = (_imported("torch.utils.data"), _imported("datasets"))
+    return isinstance(data, tuple(filter(None, of_stream)))
+
+
+def _imported(module: str) -> type | None:
+    """The IterableDataset of a module, if that was imported; users call modules `datasets`, too."""
+    found = getattr(sys.modules.get(module), "IterableDataset", None)
+    return found if isinstance(found, type) else None
 
 
 def streamed(data: Any, manifest: Manifest) -> Streamed:

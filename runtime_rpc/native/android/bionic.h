@@ -32,6 +32,7 @@ size_t strcspn(const char *, const char *);
 char *strerror(int);
 size_t strlen(const char *);
 int strncmp(const char *, const char *, size_t);
+char *strstr(const char *, const char *);
 
 /* stdlib.h */
 void *calloc(size_t, size_t);

@@ -27,7 +27,7 @@ odtc_code odtc_map_beside(odtc_trainer *t, const odtc_options *options, size_t n
   size_t length = strlen(text), before = length < DIGITS ? length : DIGITS;
   odtc_json json = {text + before, text + length, NULL};
   uint64_t offset = odtc_json_natural(&json);
-  if (!json.at || json.at == json.end || *json.at != ' ')
+  if (!json.at || json.at == json.end || *json.at != ' ' || strstr(json.at, "../"))
     return odtc_fail(&t->problem, ODTC_DAMAGED, "the place of the weight %.100s cannot be read",
                      own->name);
   const char *folder = options->beside, *name = json.at + 1;

@@ -126,7 +126,7 @@ def test_the_next_batch_is_sent_while_a_step_runs(tmp_path: Path) -> None:
 
 def test_a_wait_sleeps_and_asks_first(tmp_path: Path) -> None:
     """Some drivers keep a core busy while they are waited for."""
-    assert re.search("fa+e", calls_of(tmp_path, 20, 1, 1 << 16))
+    assert re.search("faa+e", calls_of(tmp_path, 20, 1, 1 << 16))
 
 
 def linked(programs: Path) -> None:

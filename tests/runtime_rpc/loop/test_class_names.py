@@ -1,6 +1,7 @@
 """The names of classes go with what is trained: into history, checkpoints and exported models."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_names_are_in_the_history_the_checkpoint_and_the_model(
 
 def test_validations_take_the_names_of_what_is_trained(artifact: odtc.Artifact):
     trainer = artifact.trainer(threads=1)
-    few = Y < 2
+    few = Y > 0  # without the first, whose number a validation of its own would begin with
     by_name = trainer.fit((X, WORDS), lr=0.0, validation=(X[few], WORDS[few]))
     by_number = trainer.fit((X, Y), lr=0.0, validation=(X[few], Y[few]))
     assert by_name["val_loss"] == by_number["val_loss"]
@@ -111,3 +112,47 @@ def test_a_run_that_is_finished_is_said(artifact: odtc.Artifact, tmp_path: Path)
     with pytest.warns(UserWarning, match="the run is finished at step 4, and no step is left to"):
         again = artifact.trainer(threads=1).fit((X, Y), epochs=1, **run)
     assert again.rows == first.rows
+
+
+def notes_of(trainer: odtc.Trainer, data: object, validation: object) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.fit(data, lr=0.0, validation=validation)
+    return [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize(
+    ("other", "is_said"),
+    [((X, Y), True), ((X[20:], Y[20:]), True), ((X[::2], Y[::2]), True), ((X.copy(), Y), False)],
+)
+def test_samples_that_are_in_both_are_found_in_memory(
+    artifact: odtc.Artifact, other: object, is_said: bool
+):
+    """Each call of `fit` gets tuples of its own."""
+    said = notes_of(artifact.trainer(threads=1), (X[:24], Y[:24]), other)
+    assert any(each.startswith("some of what is measured is what") for each in said) == is_said
+
+
+def test_samples_apart_are_no_others(artifact: odtc.Artifact):
+    trainer = artifact.trainer(threads=1)
+    for first, other in ((slice(16), slice(16, 32)), (slice(0, 32, 2), slice(1, 32, 2))):
+        said = notes_of(trainer, (X[first], Y[first]), (X[other], Y[other]))
+        assert not any("is measured is what" in each for each in said)
+
+
+def test_numbers_beside_names_are_told(artifact: odtc.Artifact):
+    """Who numbered them may have meant others."""
+    trainer, few = artifact.trainer(threads=1), Y[:16]
+    wanted = "those that are trained names: classes are 0 cat, 1 dog, 2 eel"
+    assert any(wanted in each for each in notes_of(trainer, (X, WORDS), (X[:16].copy(), few)))
+    for data, other in (((X, WORDS), WORDS[:16]), ((X, Y), few)):
+        assert not any("names" in each for each in notes_of(trainer, data, (X[:16].copy(), other)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e20, -1e20, np.inf, np.nan, 0.5])
+def test_floats_that_are_no_classes_are_refused(artifact: odtc.Artifact, value: float):
+    labels = Y.astype(float)
+    labels[3] = value
+    with pytest.raises(DataError, match="labels are float64"):
+        artifact.trainer(threads=1).fit((X, labels), lr=0.0)

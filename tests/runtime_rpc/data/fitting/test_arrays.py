@@ -117,8 +117,8 @@ def test_classes_that_are_rare_are_said_of_samples_that_are_trained():
     assert found.notes == ()
     assert found.notes_of_training == (
         "d: no sample is of class 2: the model cannot learn it from these",
-        "d: 11 of 12 samples are of class 0: who always says 0 has an accuracy of 92%; --metric f1 "
-        "counts all classes alike",
+        "d: 11 of 12 samples are of class 0: who always says 0 has an accuracy of 92%; the metric "
+        "f1 counts all classes alike",
     )
 
 

@@ -1,5 +1,7 @@
 """Loaders whose batches are mappings, and datasets that can only be gone through."""
 
+import sys
+import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -191,3 +193,12 @@ def test_labels_of_a_loader_that_do_not_fit_are_told_how(artifact: odtc.Artifact
     numbers = step_of(tmp_path, "mse", 1).trainer(threads=1)
     with pytest.raises(DataError, match=r"give each number an axis of its own: y\[:, None\], or"):
         numbers.step(X[:BATCH], Y[:BATCH].astype(np.float32), lr=0.1)
+
+
+@pytest.mark.parametrize("name", ["datasets", "torch.utils.data"])
+def test_a_module_of_that_name_without_such_datasets(
+    artifact: odtc.Artifact, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A user's own file may be called datasets.py."""
+    monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    assert len(losses(artifact, [(X, Y)])) > 0

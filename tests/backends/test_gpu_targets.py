@@ -1,0 +1,45 @@
+"""Targets with a GPU: what their kernels are made for."""
+
+import pytest
+
+from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.machine import PHONE
+from odtc.backends.gpu.tiling import ProductExtent, tiling_of
+from odtc.backends.targets import parse_target
+
+
+@pytest.mark.parametrize(
+    ("gpu", "opencl", "vulkan"),
+    [
+        ("adreno-540", False, False),
+        ("adreno-640", True, False),
+        ("adreno-740", True, True),
+        ("mali-g76", True, False),
+        ("mali-g78", True, True),
+        ("immortalis-g715", True, True),
+    ],
+)
+def test_which_gpus_compute_in_float16(gpu: str, opencl: bool, vulkan: bool):
+    """Whatever the CPU beside them does, and no GPU that is not named."""
+    for kind, has in (("opencl", opencl), ("vulkan", vulkan)):
+        assert parse_target(f"android-{kind}{{gpu={gpu}}}").has_half_arithmetic == has
+        assert not parse_target(f"android-{kind}").has_half_arithmetic
+
+
+@pytest.mark.parametrize("name", sorted(GPUS))
+def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str):
+    gpu = GPUS[name]
+    assert gpu.group <= gpu.most_items
+    assert gpu.group & (gpu.group - 1) == 0
+    # What is known of a GPU is never less than what is taken for granted of all.
+    assert gpu.most_items >= PHONE.most_items
+    assert gpu.local_bytes >= PHONE.local_bytes
+    assert tiling_of(ProductExtent(8, 512, 512, 512), gpu).local_bytes <= gpu.local_bytes
+
+
+def test_tvm_is_told_of_the_groups_of_a_gpu():
+    told = [
+        int(parse_target(f"android-opencl{of}").to_tvm().attrs["max_num_threads"])
+        for of in ("", "{gpu=adreno-640}", "{gpu=mali-g76}")
+    ]
+    assert told == [256, 256, 64]
