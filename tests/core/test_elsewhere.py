@@ -46,6 +46,13 @@ def test_what_is_said_of_other_libraries_names_is_there(table: str):
     assert {word for text in texts for word in re.findall(r"--[a-z-]+", text)} <= options
 
 
+def test_the_command_line_is_told_of_its_options():
+    """And of no calls in Python."""
+    told = {row.names: row.command_line or row.python for row in ARGUMENTS}
+    for names_of_row, text in told.items():
+        assert not re.search(r"odtc\.\w|trainer\.|artifact\.|callbacks=|run\(", text), names_of_row
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

@@ -2,9 +2,8 @@
 
 from odtc.core.elsewhere.rows import Row, said_of
 
-_RATE = (
-    "the learning rate goes to each step: lr= of trainer.step and trainer.fit, --lr of odtc train"
-)
+_RATE = "the learning rate goes to each step: lr= of trainer.step and trainer.fit"
+_RATE_SHELL = "the learning rate goes to each step: --lr of odtc train"
 _BEST = "odtc.BestCheckpoint(path, restore=True) keeps the best weights, and goes back to them"
 _EVERY = "odtc.Checkpoint(path, every=100, keep=3) keeps checkpoints of a run"
 _EVERY_SHELL = "--checkpoint FILE --checkpoint-every 100 --keep 3 keep checkpoints of a run"
@@ -16,7 +15,7 @@ ARGUMENTS = (
         "the batch is that of the compiled step: odtc.compile(model, batch=32)",
         "the batch is that of the compiled step: odtc compile --batch 32",
     ),
-    Row("lr learning_rate base_lr init_lr", _RATE),
+    Row("lr learning_rate base_lr init_lr", _RATE, _RATE_SHELL),
     Row(
         "max_epochs num_train_epochs num_epochs n_epochs nb_epoch", "it is epochs", "it is --epochs"
     ),
@@ -121,6 +120,8 @@ ARGUMENTS = (
         "save_weights_only",
         "a checkpoint has weights, the optimizer's state and the run; trainer.export_onnx writes "
         "the model alone",
+        "a checkpoint has weights, the optimizer's state and the run; --export FILE writes the "
+        "model alone",
     ),
     Row("filepath dirpath filename", "it is path, of one file"),
     Row(
@@ -153,7 +154,11 @@ ARGUMENTS = (
         "trainer.fit(data, epochs=20) trains over data",
         "odtc train --epochs 20 trains over data",
     ),
-    Row("callbacks", "trainer.fit(data, callbacks=[...]) calls them"),
+    Row(
+        "callbacks",
+        "trainer.fit(data, callbacks=[...]) calls them",
+        "options do what callbacks do: --checkpoint, --best, --patience, --max-time, --log",
+    ),
     Row(
         "optimizer loss",
         "it is compiled into the step: odtc.compile(model, loss=..., optimizer=...)",
@@ -170,7 +175,11 @@ ARGUMENTS = (
     Row("beta_1", "it is beta1"),
     Row("beta_2", "it is beta2"),
     Row("epsilon", "it is eps"),
-    Row("params", "which weights are trained is said by odtc.compile(model, train='fc*')"),
+    Row(
+        "params",
+        "which weights are trained is said by odtc.compile(model, train='fc*')",
+        "which weights are trained is said by odtc compile --train 'fc*'",
+    ),
     Row(
         "gradient_accumulation_steps accumulate_grad_batches accumulate",
         "it is of the update: odtc.compile(model, optimizer=odtc.Update('adam', accumulate=4))",
@@ -235,6 +244,7 @@ ARGUMENTS = (
     Row(
         "threads",
         "it is of artifact.trainer(threads=2)",
+        "it is --threads of odtc train; of a target, host-cpu{threads=2}",
     ),
     Row("deterministic", "the same seed gives the same bits, without being asked"),
     Row(
@@ -248,16 +258,24 @@ ARGUMENTS = (
         "it is --augment, such as flip",
     ),
     Row("jit_compile run_eagerly", "the whole step is compiled, in any case"),
-    Row("steps_per_execution", "it is steps_per_call of trainer.fit"),
+    Row("steps_per_execution", "it is steps_per_call of trainer.fit", "it is --steps-per-call"),
     Row(
         "from_logits",
         "outputs are logits: a Softmax or Sigmoid that ends the model is left out in training",
     ),
-    Row("num_classes", "odtc.replace_head puts a head for other classes on a model"),
-    Row("r lora_rank", "it is rank, of odtc.LoRA"),
-    Row("lora_alpha", "it is alpha"),
-    Row("lora_dropout", "it is dropout, of odtc.LoRA"),
-    Row("peft_config", "it is lora=odtc.LoRA(rank=8)"),
+    Row(
+        "num_classes",
+        "odtc.replace_head puts a head for other classes on a model",
+        "odtc adapt puts a head for other classes on a model",
+    ),
+    Row("r lora_rank", "it is rank, of odtc.LoRA", "it is odtc compile --lora rank=8"),
+    Row("lora_alpha", "it is alpha", "it is odtc compile --lora rank=8,alpha=16"),
+    Row(
+        "lora_dropout",
+        "it is dropout, of odtc.LoRA",
+        "it is odtc compile --lora rank=8,dropout=0.1",
+    ),
+    Row("peft_config", "it is lora=odtc.LoRA(rank=8)", "it is odtc compile --lora rank=8"),
 )
 
 
