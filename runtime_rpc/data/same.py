@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,9 @@ def _shares_samples(one: Any, other: Any) -> bool:
     """Whether inputs lie in the same memory, as those of x[:100] and x[50:] do."""
     pairs = zip(_inputs_of(one), _inputs_of(other), strict=False)
     try:
-        return any(np.shares_memory(mine, its, max_work=_MOST_WORK) for mine, its in pairs)
+        # NumPy's types know two of the numbers that it takes.
+        shares = partial(np.shares_memory, max_work=_MOST_WORK)  # pyright: ignore[reportArgumentType]
+        return any(shares(mine, its) for mine, its in pairs)
     except np.exceptions.TooHardError:
         return False
 
