@@ -2,7 +2,10 @@
 
 from odtc.core.elsewhere.rows import Row, said_of
 
-_RATE = "the learning rate goes to each step: lr= of trainer.step and trainer.fit"
+# Options of an optimizer are text in Python and on the command line.
+_RATE = (
+    "the learning rate goes to each step: lr= of trainer.step and trainer.fit, --lr of odtc train"
+)
 _RATE_SHELL = "the learning rate goes to each step: --lr of odtc train"
 _BEST = "odtc.BestCheckpoint(path, restore=True) keeps the best weights, and goes back to them"
 _EVERY = "odtc.Checkpoint(path, every=100, keep=3) keeps checkpoints of a run"
