@@ -4,13 +4,15 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan, parse_memory_plans
 from odtc.core.disk.left_behind import remove_folder
+from odtc.core.elsewhere.names import ARTIFACT
+from odtc.core.elsewhere.rows import check_set, no_attribute
 from odtc.core.errors import ArtifactError
 from odtc.core.notebook import html_table
 from odtc.core.options.arguments import takes
@@ -75,6 +77,13 @@ class Artifact:
     @takes("odtc.Artifact", bundle=BUNDLE)
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute(self, name, ARTIFACT)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        check_set(self, name, (), ARTIFACT)
+        super().__setattr__(name, value)
 
     def __enter__(self) -> Self:
         return self

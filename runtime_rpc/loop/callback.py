@@ -2,9 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from odtc.core.elsewhere.names import CALLBACK
+from odtc.core.elsewhere.rows import check_set
+
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.history import Row
     from odtc.runtime_rpc.loop.run import Run
+
+# Of odtc's own callbacks; what is set beside them is an error.
+_ATTRIBUTES = ("path", "restore")
 
 
 class Callback:
@@ -13,6 +19,10 @@ class Callback:
     Within a step they come in this order. `on_validation_end` and `on_epoch_end` get the row of the
     history, which ends at that step; a callback may add numbers of its own to it.
     """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        check_set(self, name, _ATTRIBUTES, CALLBACK)
+        super().__setattr__(name, value)
 
     def on_train_begin(self, run: "Run") -> None:
         """Before the first step; of a run that is taken up, with the history so far."""

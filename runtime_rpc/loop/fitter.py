@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from odtc.core.elsewhere.names import TRAINER
-from odtc.core.elsewhere.rows import no_attribute
+from odtc.core.elsewhere.rows import check_set, no_attribute
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import (
     ANYTHING,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.rates.curve import RateCurve
     from odtc.runtime_rpc.loop.trained import Trained
 
+# Of a trainer; what is set beside them is an error.
+_ATTRIBUTES = ("progress", "run", "session", "steps", "target")
 _COUNT: Kind = optional(whole_from(1))
 _NAMES = several(TEXT, "list of names", "give a list, such as ['flip', 'crop{pixels=4}']")
 _TEXT: dict[str, Kind] = {
@@ -41,6 +43,10 @@ class Fitter:
 
     def __getattr__(self, name: str) -> Any:
         raise no_attribute(self, name, TRAINER)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        check_set(self, name, _ATTRIBUTES, TRAINER)
+        super().__setattr__(name, value)
 
     @takes(
         "trainer.fit",

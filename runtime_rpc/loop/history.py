@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odtc.core.elsewhere.names import HISTORY
-from odtc.core.elsewhere.rows import no_attribute
+from odtc.core.elsewhere.rows import check_set, no_attribute
 from odtc.core.errors import UsageError
 from odtc.core.notebook import html_table
 from odtc.core.options.option_text import did_you_mean
@@ -46,6 +46,10 @@ class History:
 
     def __getattr__(self, name: str) -> Any:
         raise no_attribute(self, name, HISTORY)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        check_set(self, name, self.__dataclass_fields__, HISTORY)
+        super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

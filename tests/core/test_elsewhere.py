@@ -22,6 +22,8 @@ TABLES = {
     "trainer": names.TRAINER,
     "run": names.RUN,
     "history": names.HISTORY,
+    "artifact": names.ARTIFACT,
+    "callback": names.CALLBACK,
 }
 
 
@@ -81,11 +83,47 @@ def test_an_argument_of_another_library_is_told_where_it_is(call, said: str):
         (odtc.schedules, "Cosin", "did you mean Cosine?"),
         (Fitter(), "train_on_batch", "trainer.step"),
         (History(), "history", r"history\['val_loss'\]"),
+        (object.__new__(odtc.Artifact), "fit", r"artifact.trainer\(\) has it"),
     ],
 )
 def test_a_name_of_another_library_is_told_what_odtc_has(of: object, name: str, said: str):
     with pytest.raises(AttributeError, match=said):
         getattr(of, name)
+
+
+class _Own(odtc.Callback):
+    """A callback of a user, with attributes of its own."""
+
+    def __init__(self) -> None:
+        self.patience = 3
+
+
+def test_what_is_set_and_nobody_reads_is_an_error():
+    for of, name, said in (
+        (Fitter(), "lr", "lr= of trainer.step and trainer.fit is a number or a schedule"),
+        (Fitter(), "learning_rate", "lr= of trainer.step"),
+        (Fitter(), "threads", "trainer.use_threads"),
+        (Fitter(), "stpes", "no attribute 'stpes'"),
+        (History(), "val_loss", "no attribute 'val_loss'"),
+        (odtc.EarlyStopping(), "patience", r"odtc.EarlyStopping\(patience=5\)"),
+        (odtc.Checkpoint("c"), "evry", "no attribute 'evry'"),
+        (object.__new__(odtc.Artifact), "lr", "the learning rate goes to each step"),
+    ):
+        with pytest.raises(AttributeError, match=said):
+            setattr(of, name, 1)
+    odtc.Checkpoint("c").path = "d"  # type: ignore[assignment]
+    History().rows = []
+    Fitter().steps = 3  # type: ignore[attr-defined]
+    _Own().anything = 1  # type: ignore[attr-defined]
+
+
+def test_a_class_that_is_derived_has_attributes_of_its_own():
+    class Mine(Fitter):
+        pass
+
+    mine = Mine()
+    mine.name = "a"  # type: ignore[attr-defined]
+    assert mine.name == "a"
 
 
 def test_an_option_of_another_program_is_told_where_it_is():

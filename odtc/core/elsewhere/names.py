@@ -98,14 +98,50 @@ TRAINER = (
     Row("load_weights load_state_dict", "trainer.load_checkpoint(path)"),
     Row("named_parameters weights get_weights", "trainer.parameters() has them by name"),
     Row("model module", "trainer.to_torch(module) gives a module these weights"),
-    Row("history callback_metrics logged_metrics", "trainer.fit returns the history"),
+    Row("callback_metrics logged_metrics log_history", "trainer.history is that of the last run"),
     Row("lr_find tune", "trainer.find_learning_rate(data)"),
     Row(
         "optimizer optimizers lr learning_rate",
         "lr= of trainer.step and trainer.fit is a number or a schedule",
     ),
     Row("compile", "odtc.compile(model, loss=..., optimizer=...)"),
+    Row("schedule scheduler lr_scheduler", "schedule= of trainer.fit, or a schedule as its lr="),
+    Row(
+        "callbacks epochs max_epochs metrics validation patience",
+        "it is an argument of trainer.fit",
+    ),
+    Row("batch batch_size", "it is that of the compiled step: odtc.compile(model, batch=32)"),
+    Row(
+        "loss loss_fn criterion momentum weight_decay accumulate clip_norm",
+        "it is compiled into the step: odtc.compile(model, loss=..., optimizer=...)",
+    ),
+    Row("train_params trainable requires_grad", "odtc.compile(model, train='fc*') says it"),
+    Row("threads num_threads", "trainer.use_threads(2) sets them"),
+    Row("budget memory_budget", "trainer.set_budget('64MiB') sets it"),
+    Row("seed", "seed= of odtc.compile and trainer.fit"),
     Row("cuda cpu to", "a step runs where it is compiled for: odtc.compile(model, target=...)"),
+)
+
+ARTIFACT = (
+    Row(
+        "fit step train train_on_batch training_step predict evaluate forward parameters "
+        "state_dict to_torch export_onnx save_checkpoint load_checkpoint find_learning_rate "
+        "profile",
+        "trainer = artifact.trainer() has it",
+    ),
+    Row(
+        "lr learning_rate",
+        "the learning rate goes to each step: lr= of trainer.step and trainer.fit",
+    ),
+    Row(
+        "batch batch_size target loss optimizer",
+        "artifact.manifest says it; another one is another odtc.compile",
+    ),
+    Row("threads num_threads", "artifact.trainer(threads=2) sets them"),
+    Row("device", "artifact.trainer(device) runs it there"),
+    Row("name seed", "artifact.manifest says what there is"),
+    Row("summary", "print(artifact), or odtc inspect"),
+    Row("write export dump", "artifact.save(path) writes it"),
 )
 
 RUN = (
@@ -125,6 +161,15 @@ RUN = (
     Row("max_epochs max_steps params", "run.course has its end"),
     Row("log", "add the number to the row that on_validation_end gets"),
     Row("state control", "a hook gets the run, and a row of its history"),
+)
+
+CALLBACK = (
+    Row(
+        "patience min_delta monitor mode seconds every keep folder console",
+        "give it where the callback is made, such as odtc.EarlyStopping(patience=5)",
+    ),
+    Row("restore_best_weights", "odtc.BestCheckpoint(path, restore=True) goes back to the best"),
+    Row("best stopped_epoch wait", "history.best() is the best row, history.stopped says why"),
 )
 
 HISTORY = (

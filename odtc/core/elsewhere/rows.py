@@ -4,7 +4,7 @@ A name that is nearly one of odtc's own may mean something else, as `shuffle` an
 is in a table of these rows counts before what is near.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -42,3 +42,20 @@ def no_attribute(of: object, name: str, rows: tuple[Row, ...]) -> AttributeError
     said = said_of(name, rows)
     known = f"{type(of).__name__!r} object has no attribute {name!r}"
     return AttributeError(f"{known}; {said}" if said else known, name=name, obj=of)
+
+
+def check_set(of: object, name: str, own: Collection[str], rows: tuple[Row, ...]) -> None:
+    """Checks that an attribute that is set is one that is read: nothing would come of others.
+
+    Args:
+        of: whose it is. A class that is derived from odtc's may have attributes of its own.
+        name: of the attribute.
+        own: names of the attributes that there are beside those of the class.
+        rows: what is said of names of other libraries.
+
+    Raises:
+        AttributeError: it is none of them.
+    """
+    is_known = name.startswith("_") or name in own or hasattr(type(of), name)
+    if not is_known and type(of).__module__.startswith("odtc."):
+        raise no_attribute(of, name, rows)
