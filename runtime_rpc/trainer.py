@@ -49,6 +49,7 @@ from odtc.runtime_rpc.fit import check_cores, check_machine, check_threads
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.loop.fitter import Fitter
+from odtc.runtime_rpc.loop.history import History
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
@@ -83,6 +84,8 @@ class Trainer(Fitter, FrozenLayers, DeviceState):
         run: what makes the run the one that it is, beside the compiled step, such as its data and
             seed: texts by name. Checkpoints keep it, for `odtc train` to compare.
         progress: of a run of `fit`, its history too, as text; checkpoints keep it.
+        history: what the last run of `fit` measured, up to what ended it, an interrupt too; without
+            rows before the first one.
     """
 
     @takes(
@@ -109,6 +112,7 @@ class Trainer(Fitter, FrozenLayers, DeviceState):
         check_threads(threads, cores, target)
         super().__init__(bundle, Turns())
         self._threads, self._owns_session = (threads, cores), owns_session
+        self.history = History()
         check_machine(session, bundle.manifest, target)
         check_cores(session, threads, cores, target)
         self.session = session = session.on(target.kind)

@@ -93,6 +93,7 @@ def fit(trainer: Trained, asked: Asked) -> History:
     )
     _warn_left(feed, course)
     run = Run(trainer, course, trainer.steps if asked.resume is None else 0)
+    trainer.history = run.history
     if said := keep_features(run, cache_bytes(asked.feature_cache, "feature_cache")):
         warn_caller(f"fit: {said}")
     if run.step and course.ends(run.step):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.trained import Trained
 
 # Of a trainer; what is set beside them is an error.
-_ATTRIBUTES = ("progress", "run", "session", "steps", "target")
+_ATTRIBUTES = ("history", "progress", "run", "session", "steps", "target")
 _COUNT: Kind = optional(whole_from(1))
 _NAMES = several(TEXT, "list of names", "give a list, such as ['flip', 'crop{pixels=4}']")
 _TEXT: dict[str, Kind] = {
@@ -134,7 +134,8 @@ class Fitter:
                 same, to the bit. A warning says what was done, or why not.
 
         Returns:
-            What was measured, a row each epoch and each validation between.
+            What was measured, a row each epoch and each validation between. It is
+            `trainer.history`, too, also where an interrupt (Ctrl-C) or an error ends the run.
 
         Raises:
             DataError: the data cannot be read, or do not fit the step.

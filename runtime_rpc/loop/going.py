@@ -21,8 +21,8 @@ def go(run: Run, callbacks: Sequence[Callback]) -> History:
     going = _Going(run, callbacks)
     try:
         return going.all()
-    except BaseException:
-        going.broken()
+    except BaseException as error:
+        going.broken(error)
         raise
 
 
@@ -45,8 +45,10 @@ class _Going:
         self._tell("on_train_end")
         return run.history
 
-    def broken(self) -> None:
+    def broken(self, error: BaseException) -> None:
         """Lets callbacks close what they hold."""
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        self._run.stop("an interrupt" if is_interrupt else f"an error, {type(error).__name__}")
         self._tell("on_exception")
 
     def _segment(self) -> None:

@@ -26,7 +26,8 @@ class History:
         rows: each with `step`, `epoch` (from 1), `lr` of its last step, `loss` (the mean of those
             of the steps since the row before), and where there is a validation `val_loss` and its
             metrics, as `val_accuracy`.
-        stopped: why the run ended before its last step; empty where it did not.
+        stopped: why the run ended before its last step, an interrupt or an error too; empty where
+            it did not.
         class_names: by the numbers of the classes, where the samples say them.
     """
 

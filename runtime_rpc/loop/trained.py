@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from odtc.core.artifact.manifest import Features, Manifest, StepPlan
+from odtc.runtime_rpc.loop.history import History
 from odtc.runtime_rpc.sessions.session import Session
 
 
@@ -16,11 +17,13 @@ class Trained(Protocol):
     Attributes:
         steps: number of steps taken, checkpoints included.
         progress: of a run, as text; checkpoints keep it.
+        history: of the last run.
         session: where steps run.
     """
 
     steps: int
     progress: str
+    history: History
     session: Session
 
     @property
