@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from odtc.core.errors import UsageError
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.option_text import did_you_mean
 from odtc.runtime_rpc.loop.history import History
 
@@ -77,11 +78,19 @@ def monitor_of(run: "Run", monitor: str | None, mode: str | None, where: str) ->
         hint = f"{did_you_mean(column, held)}one of: {', '.join(held)}"
         needs = "" if validation else "; others need validation data"
         raise UsageError(f"the run has no column {column!r}", where=where, hint=hint + needs)
-    larger = held[column] if mode is None else mode == MAX
+    better = held[column]
+    larger = better if mode is None else mode == MAX
     if larger is None:
         raise UsageError(
             f"nothing says whether larger values of {column} are better",
             where=where,
             hint="give mode='max' or mode='min'",
+        )
+    if better is not None and larger != better:
+        # It is what is asked for, and a metric may be watched so on purpose: an adversary's loss.
+        right, kind = (MAX, "larger") if better else (MIN, "smaller")
+        warn_caller(
+            f"{where}: mode is {mode!r}, so worse values of {column} count as better ones: "
+            f"{kind} values of it are better, mode {right!r}, which holds where none is given"
         )
     return Monitor(column, larger)

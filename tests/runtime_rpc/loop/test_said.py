@@ -150,6 +150,26 @@ def test_what_decides_without_a_validation_is_said(artifact: odtc.Artifact):
         fitted(artifact, odtc.EarlyStopping("loss"))
 
 
+@pytest.mark.parametrize(
+    ("column", "mode", "right"),
+    [("val_loss", "max", "min"), ("val_accuracy", "min", "max"), (None, "max", "min")],
+)
+def test_a_mode_that_is_against_the_column_is_said(
+    artifact: odtc.Artifact, tmp_path: Path, column: str | None, mode: str, right: str
+):
+    asked = {"validation": classed(16, seed=1), "metrics": ["accuracy"]}
+    for kind in (
+        odtc.EarlyStopping(column, mode=mode),
+        odtc.BestCheckpoint(tmp_path / "b.ckpt", column, mode),
+    ):
+        said = f"{type(kind).__name__}: mode is '{mode}', so worse values of {column or 'val_loss'}"
+        with pytest.warns(UserWarning, match=f"{said} .* mode '{right}'"):
+            fitted(artifact, kind, **asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(artifact, odtc.EarlyStopping(column, mode=right), **asked)
+
+
 def test_bounds_of_callbacks():
     with pytest.raises(UsageError, match="min_delta is -1, below 0"):
         odtc.EarlyStopping(min_delta=-1)
