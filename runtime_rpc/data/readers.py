@@ -14,7 +14,7 @@ from odtc.runtime_rpc.data.source import Source
 from odtc.runtime_rpc.data.tables.csv_files import CSV_ENDINGS
 from odtc.runtime_rpc.data.tables.reading import read_csv, read_parquet
 from odtc.runtime_rpc.data.text.reading import read_json_lines
-from odtc.runtime_rpc.data.wanted import Text, Wanted, wanted_by
+from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,10 @@ READERS: tuple[Reader, ...] = (
 
 
 def read_data(
-    path: Path, manifest: Manifest, text: Text | None = None, class_names: Sequence[str] = ()
+    path: Path,
+    manifest: Manifest,
+    options: ReadOptions | None = None,
+    class_names: Sequence[str] = (),
 ) -> Source:
     """The samples of a file or a folder.
 
@@ -63,7 +66,7 @@ def read_data(
     Args:
         path: of it.
         manifest: of the step.
-        text: how text is read, of a file that has some; None where it has tokens.
+        options: how it is read, where there are several ways.
         class_names: by their numbers, where other samples have them already.
 
     Raises:
@@ -73,7 +76,7 @@ def read_data(
         UsageError: it has text, and there is no tokenizer.
     """
     reader = next(each for each in READERS if each.takes(path))
-    source = reader.read(path, wanted_by(manifest, text or Text(), class_names))
+    source = reader.read(path, wanted_by(manifest, options or ReadOptions(), class_names))
     if not isinstance(source, Samples):
         return source
     # Inputs whose values are constants of the step may be there.

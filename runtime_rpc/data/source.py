@@ -19,7 +19,7 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.runtime_rpc.data.ahead import ahead
-from odtc.runtime_rpc.data.wanted import Text
+from odtc.runtime_rpc.data.wanted import ReadOptions
 
 Arrays = dict[str, np.ndarray]
 Batch = tuple[Arrays, Arrays]
@@ -74,6 +74,11 @@ class Source(ABC):
     @property
     def is_fixed(self) -> bool:
         """Whether a sample is the same each time that it is asked for."""
+        return False
+
+    @property
+    def are_files(self) -> bool:
+        """Whether each is a file of its own, which may be broken."""
         return False
 
     @property
@@ -155,13 +160,16 @@ class Wrapped(Source):
         return self.source.digest()
 
 
-def notes_of(source: Source, text: Text, *, is_trained: bool) -> tuple[str, ...]:
-    """What is to be said of samples that were read as such text would be."""
-    notes = (*source.notes, *(source.notes_of_training if is_trained else ()))
-    if source.is_text or text == Text():
-        return notes
-    said = f"{source.where}: it has no text: tokenizer, end token and packing change nothing of it"
-    return (*notes, said)
+def notes_of(source: Source, options: ReadOptions, *, is_trained: bool) -> tuple[str, ...]:
+    """What is to be said of samples that were read so."""
+    notes = [*source.notes, *(source.notes_of_training if is_trained else ())]
+    if options.of_text and not source.is_text:
+        what = "tokenizer, end token and packing change nothing of it"
+        notes.append(f"{source.where}: it has no text: {what}")
+    if options.skip_broken and not source.are_files:
+        what = "nothing of it is left out for being broken"
+        notes.append(f"{source.where}: it is no folder of images: {what}")
+    return tuple(notes)
 
 
 @dataclass

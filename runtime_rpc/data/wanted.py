@@ -12,18 +12,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Text:
-    """How text becomes rows of tokens, for a language model.
+class ReadOptions:
+    """How files are read, where there are several ways.
 
     Attributes:
-        tokenizer: the `tokenizer.json`; None where the data has tokens.
+        tokenizer: the `tokenizer.json` of text for a language model; None where there are tokens.
         end_token: the token that ends a document; None for none.
         pack: whether rows hold several documents.
+        skip_broken: whether images that cannot be read are left out; they are an error otherwise.
     """
 
     tokenizer: Path | None = None
     end_token: str | None = None
     pack: bool = False
+    skip_broken: bool = False
+
+    @property
+    def of_text(self) -> bool:
+        """Whether something is said of text."""
+        return bool(self.tokenizer or self.end_token or self.pack)
 
 
 @dataclass(frozen=True)
@@ -33,18 +40,20 @@ class Wanted:
     Attributes:
         inputs: of the step.
         labels: of the step.
-        text: how its text is read.
+        options: how it is read.
         class_names: by their numbers, where other samples have them already; none otherwise.
     """
 
     inputs: "Sequence[Argument]"
     labels: "Sequence[Argument]"
-    text: Text = Text()
+    options: ReadOptions = ReadOptions()
     class_names: Sequence[str] = ()
 
 
-def wanted_by(manifest: "Manifest", text: Text, class_names: Sequence[str] = ()) -> Wanted:
+def wanted_by(
+    manifest: "Manifest", options: ReadOptions, class_names: Sequence[str] = ()
+) -> Wanted:
     """What a step takes of a file, or of what a caller gives."""
     from odtc.core.specs import Role
 
-    return Wanted(manifest.of_role(Role.INPUT), manifest.labels, text, class_names)
+    return Wanted(manifest.of_role(Role.INPUT), manifest.labels, options, class_names)

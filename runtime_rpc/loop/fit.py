@@ -17,7 +17,7 @@ from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.same import notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
-from odtc.runtime_rpc.data.wanted import Text
+from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.callbacks import callbacks_of
@@ -59,7 +59,7 @@ class Asked:
     steps_per_call: int
     ema: bool
     augment: Any
-    text: Text
+    options: ReadOptions
     feature_cache: int | str
 
 
@@ -75,7 +75,7 @@ def fit(trainer: Trained, asked: Asked) -> History:
     if asked.validation is None and any(_needs_validation(each) for each in callbacks):
         warn_caller(WITHOUT_VALIDATION)
     _resume(trainer, asked.resume)
-    feed = feed_of(asked.data, asked.seed, asked.augment, asked.text, trainer)
+    feed = feed_of(asked.data, asked.seed, asked.augment, asked.options, trainer)
     epochs = None if asked.steps else asked.epochs or 1
     length = feed.steps_of(epochs) if epochs else asked.steps
     if epochs and asked.schedule and isinstance(feed, Passes):
@@ -126,8 +126,10 @@ def _needs_validation(callback: Callback) -> bool:
     return isinstance(callback, EarlyStopping | BestCheckpoint) and not callback.names_column
 
 
-def text_of(tokenizer: str | None, end_token: str | None, *, pack: bool) -> Text:
-    """How text becomes samples.
+def read_options(
+    tokenizer: str | None, end_token: str | None, *, pack: bool, skip_broken: bool
+) -> ReadOptions:
+    """How data is read.
 
     Raises:
         UsageError: there is an end token, and no tokenizer.
@@ -138,17 +140,19 @@ def text_of(tokenizer: str | None, end_token: str | None, *, pack: bool) -> Text
             where="fit",
             hint="give tokenizer=, too",
         )
-    return Text(Path(tokenizer) if tokenizer else None, end_token, pack)
+    return ReadOptions(Path(tokenizer) if tokenizer else None, end_token, pack, skip_broken)
 
 
-def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) -> Stream | Passes:
+def feed_of(
+    data: Any, seed: int, augment: Any, options: ReadOptions, trainer: Trained
+) -> Stream | Passes:
     """The batches of what a caller gives.
 
     Args:
         data: as of `Trainer.fit`.
         seed: of the samples' order.
         augment: what is done to images.
-        text: how text becomes samples.
+        options: how it is read.
         trainer: whose step takes them.
 
     Raises:
@@ -156,7 +160,7 @@ def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) ->
         UsageError: it is nothing of which there are samples.
     """
     manifest = trainer.manifest
-    source = source_of(data, manifest, text)
+    source = source_of(data, manifest, options)
     if source is None:
         if augment:
             raise UsageError(
@@ -166,7 +170,7 @@ def feed_of(data: Any, seed: int, augment: Any, text: Text, trainer: Trained) ->
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
         return _passes(data, manifest, seed)
-    for note in notes_of(source, text, is_trained=True):
+    for note in notes_of(source, options, is_trained=True):
         warn_caller(note)
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)
 
@@ -198,12 +202,12 @@ def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation 
         return None
     manifest = trainer.manifest
     names = trained.class_names
-    source = source_of(data, manifest, asked.text, "validation", names)
+    source = source_of(data, manifest, asked.options, "validation", names)
     if source is None:
         passes = Passes(streamed(data, manifest) if is_stream(data) else data, manifest)
         source = held_source(manifest, passes.one_pass(), passes.class_names, names)
     said = notes_beside(trained, source, (asked.data, data))
-    for note in (*notes_of(source, asked.text, is_trained=False), *said):
+    for note in (*notes_of(source, asked.options, is_trained=False), *said):
         warn_caller(note)
     found = Validation(source, manifest, with_usual(metrics_of(metrics), manifest), asked.ema)
     if note := found.note:

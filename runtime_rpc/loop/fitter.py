@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 _ATTRIBUTES = ("history", "progress", "run", "session", "steps", "target")
 _COUNT: Kind = optional(whole_from(1))
 _NAMES = several(TEXT, "list of names", "give a list, such as ['flip', 'crop{pixels=4}']")
-_TEXT: dict[str, Kind] = {
+_READ: dict[str, Kind] = {
     "tokenizer": optional(PATH),
     "end_token": optional(TEXT),
     "pack": FLAG,
+    "skip_broken": FLAG,
 }
 _CALLBACKS = several(ANYTHING, "list of callbacks", "give a list, such as [odtc.EarlyStopping()]")
 
@@ -66,7 +67,7 @@ class Fitter:
         ema=FLAG,
         augment=_NAMES,
         feature_cache=ANYTHING,
-        **_TEXT,
+        **_READ,
     )
     def fit(  # noqa: PLR0913 - one keyword for each choice of the user
         self,
@@ -88,6 +89,7 @@ class Fitter:
         tokenizer: str | None = None,
         end_token: str | None = None,
         pack: bool = False,
+        skip_broken: bool = False,
         feature_cache: int | str = "1GiB",
     ) -> "History":
         """Trains over data, with a validation at the end of each epoch.
@@ -127,6 +129,8 @@ class Fitter:
             tokenizer: of a language model, where the data is text: its `tokenizer.json`.
             end_token: the token that ends a document, such as `</s>`; none is added without.
             pack: whether rows hold several documents; otherwise one each, filled up.
+            skip_broken: whether images of a folder that cannot be read are left out, of all data of
+                the run; a warning names them. Without it they are an error.
             ema: whether validations take the moving averages of the weights.
             feature_cache: bytes that may be kept of what frozen layers make of samples, as a number
                 or text such as `64MiB`; 0 for none. Where the first layers are frozen, and samples
@@ -145,7 +149,7 @@ class Fitter:
             OutputError: a checkpoint or a log cannot be written.
             DeviceError: the device failed.
         """
-        from odtc.runtime_rpc.loop.fit import Asked, fit, text_of
+        from odtc.runtime_rpc.loop.fit import Asked, fit, read_options
 
         asked = Asked(
             data,
@@ -162,7 +166,7 @@ class Fitter:
             steps_per_call,
             ema,
             augment,
-            text_of(tokenizer, end_token, pack=pack),
+            read_options(tokenizer, end_token, pack=pack, skip_broken=skip_broken),
             feature_cache,
         )
         return fit(cast("Trained", self), asked)
@@ -176,7 +180,7 @@ class Fitter:
         seed=whole_from(0),
         steps_per_call=whole_from(1),
         augment=_NAMES,
-        **_TEXT,
+        **_READ,
     )
     def find_learning_rate(  # noqa: PLR0913 - one keyword for each choice of the user
         self,
@@ -191,6 +195,7 @@ class Fitter:
         tokenizer: str | None = None,
         end_token: str | None = None,
         pack: bool = False,
+        skip_broken: bool = False,
     ) -> "RateCurve":
         """Tries learning rates from small to large, an update each, and suggests one.
 
@@ -214,6 +219,7 @@ class Fitter:
             tokenizer: as of `fit`.
             end_token: as of `fit`.
             pack: as of `fit`.
+            skip_broken: as of `fit`.
 
         Returns:
             The rates with their losses, and the suggestion; printed, a chart.
@@ -221,9 +227,9 @@ class Fitter:
         Raises:
             OdtcError: as of `fit`; the trainer is as it was before, but where a device was lost.
         """
-        from odtc.runtime_rpc.loop.fit import feed_of, text_of
+        from odtc.runtime_rpc.loop.fit import feed_of, read_options
         from odtc.runtime_rpc.loop.rates.range_test import RangeTest
 
         test, trainer = RangeTest(lowest, highest, points), cast("Trained", self)
-        text = text_of(tokenizer, end_token, pack=pack)
-        return test.run(trainer, feed_of(data, seed, augment, text, trainer), steps_per_call)
+        options = read_options(tokenizer, end_token, pack=pack, skip_broken=skip_broken)
+        return test.run(trainer, feed_of(data, seed, augment, options, trainer), steps_per_call)

@@ -98,14 +98,14 @@ def run(args: argparse.Namespace) -> int:
     from odtc.cli.training.sources import read_source
     from odtc.runtime_rpc.data.drawn import drawn
     from odtc.runtime_rpc.data.source import Stream
-    from odtc.runtime_rpc.data.wanted import Text
+    from odtc.runtime_rpc.data.wanted import ReadOptions
     from odtc.runtime_rpc.profile.trace import write_trace
 
     artifact = load(args.artifact, args.weights_folder)
     manifest = artifact.manifest
     feed: Iterable[Batch]
     if args.data:
-        feed = Stream(read_source(args.data, manifest, Text()), manifest.batch, 0).batches(0)
+        feed = Stream(read_source(args.data, manifest, ReadOptions()), manifest.batch, 0).batches(0)
     else:
         feed = drawn(manifest)
     with stages() as progress:

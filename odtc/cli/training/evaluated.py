@@ -9,14 +9,14 @@ from odtc.cli.training.sources import Trained, read_source
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
-    from odtc.runtime_rpc.data.wanted import Text
+    from odtc.runtime_rpc.data.wanted import ReadOptions
     from odtc.runtime_rpc.trainer import Trainer
 
 _CALLED = {"loss": "eval_loss"}
 
 
 def evaluation_of(
-    path: Path | None, manifest: "Manifest", text: "Text", trained: Trained, *, ema: bool
+    path: Path | None, manifest: "Manifest", options: "ReadOptions", trained: Trained, *, ema: bool
 ) -> "Callable[[Trainer], dict[str, float]]":
     """Measures a trainer on the samples of a file, by names of a summary; nothing where is none.
 
@@ -31,7 +31,7 @@ def evaluation_of(
     from odtc.runtime_rpc.loop.measured.validation import Validation
 
     metrics = [Accuracy()] if any(item.classes for item in manifest.labels) else []
-    source = read_source(path, manifest, text, trained)
+    source = read_source(path, manifest, options, trained)
     held = Validation(source, manifest, (*metrics, *usual_metrics(manifest)), ema)
     if held.note:
         say(f"note: {held.note}")

@@ -9,7 +9,7 @@ from odtc.cli.console import say
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
     from odtc.runtime_rpc.data.source import Source
-    from odtc.runtime_rpc.data.wanted import Text
+    from odtc.runtime_rpc.data.wanted import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Trained:
 def read_source(
     path: Path,
     manifest: "Manifest",
-    text: "Text",
+    options: "ReadOptions",
     trained: "Trained | None" = None,
 ) -> "Source":
     """The samples of a file or a folder; see `read_data` for what these may be.
@@ -36,7 +36,7 @@ def read_source(
     Args:
         path: of it.
         manifest: of the step.
-        text: how text becomes samples.
+        options: how they are read.
         trained: what is trained, where these samples are measured.
 
     Raises:
@@ -50,8 +50,8 @@ def read_source(
     from odtc.runtime_rpc.data.same import notes_beside
     from odtc.runtime_rpc.data.source import notes_of
 
-    source = read_data(path, manifest, text, trained.source.class_names if trained else ())
+    source = read_data(path, manifest, options, trained.source.class_names if trained else ())
     said = notes_beside(trained.source, source, (trained.path, path)) if trained else ()
-    for note in (*notes_of(source, text, is_trained=trained is None), *said):
+    for note in (*notes_of(source, options, is_trained=trained is None), *said):
         say(f"note: {note}")
     return source

@@ -12,11 +12,11 @@ from odtc.cli.switches import Switch
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
 from odtc.cli.training.rate_finding import check_alone, find_rate
+from odtc.cli.training.read_options import add_read_options, check_read_options
 from odtc.cli.training.reconnect import RecoverableTrainer
 from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run, run_identity
 from odtc.cli.training.running import Running, add_running_options
 from odtc.cli.training.sources import Trained, read_source
-from odtc.cli.training.text import add_text_options, check_text
 from odtc.cli.training.trained_model import (
     Export,
     add_export_options,
@@ -27,7 +27,7 @@ from odtc.cli.training.watching import Watching, add_watching_options
 from odtc.core.disk.files import check_new_folder, check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
-from odtc.runtime_rpc.data.wanted import Text
+from odtc.runtime_rpc.data.wanted import ReadOptions
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
@@ -46,7 +46,7 @@ class _Asked:
         artifact: the file of the step.
         eval_data: samples that are evaluated at the end; None for none.
         course: over which samples, for how long, at which rates.
-        text: how text becomes samples.
+        options: how they are read.
         keep: its checkpoints.
         watching: what it measures beside its losses, and what follows from it.
         export: what is written of the trained model.
@@ -57,7 +57,7 @@ class _Asked:
     artifact: Path
     eval_data: Path | None
     course: Course
-    text: Text
+    options: ReadOptions
     keep: Checkpoints
     watching: Watching
     export: Export
@@ -71,7 +71,7 @@ class _Asked:
             args.artifact,
             args.eval_data,
             group_of(Course, args),
-            group_of(Text, args),
+            group_of(ReadOptions, args),
             group_of(Checkpoints, args),
             group_of(Watching, args),
             group_of(Export, args),
@@ -86,7 +86,7 @@ class _Asked:
             UsageError: an option needs another one, or files are the same.
             OutputError: a file that is to be written cannot be.
         """
-        check_text(self.text)
+        check_read_options(self.options)
         if self.course.find_lr:
             check_alone(self._of_a_run)
         self.keep.check()
@@ -107,7 +107,7 @@ class _Asked:
         outputs = (self.keep.checkpoint, *self.export.files, *watched)
         folder = self.export.export_peft
         data = (self.course.data, self.watching.validation, self.eval_data)
-        inputs = (self.artifact, *data, self.text.tokenizer, self.keep.load_adapters)
+        inputs = (self.artifact, *data, self.options.tokenizer, self.keep.load_adapters)
         check_outputs((*outputs, folder), {"what the run reads": inputs})
         for path in filter(None, outputs):
             check_writable(path)
@@ -186,7 +186,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("artifact", type=Path, metavar="ART", help="the artifact")
     add_course_options(parser)
-    add_text_options(parser)
+    add_read_options(parser)
     add_checkpoint_options(parser)
     add_watching_options(parser)
     add(
@@ -222,14 +222,14 @@ def run(args: argparse.Namespace) -> int:
     artifact = load(asked.artifact, args.weights_folder)
     manifest = artifact.manifest
     asked.check_manifest(manifest)
-    source = read_source(course.data, manifest, asked.text)
+    source = read_source(course.data, manifest, asked.options)
     if course.find_lr:
         trainer = RecoverableTrainer(artifact, asked.running, keep, {}).trainer
         stream = course.stream(source, manifest)
         return find_rate(trainer, stream, asked.running.steps_per_call, is_json=asked.json)
     trained = Trained(course.data, source)
-    held = evaluation_of(asked.eval_data, manifest, asked.text, trained, ema=watching.ema)
-    validation = watching.measured(manifest, asked.text, trained)
+    held = evaluation_of(asked.eval_data, manifest, asked.options, trained, ema=watching.ema)
+    validation = watching.measured(manifest, asked.options, trained)
     stream = course.stream(source, manifest)
     total = course.total(stream)
     schedule = course.rates(total // manifest.accumulate)

@@ -13,7 +13,7 @@ from odtc.core.errors import UsageError
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
-    from odtc.runtime_rpc.data.wanted import Text
+    from odtc.runtime_rpc.data.wanted import ReadOptions
     from odtc.runtime_rpc.loop.callback import Callback
     from odtc.runtime_rpc.loop.keeping import BestCheckpoint
     from odtc.runtime_rpc.loop.measured.validation import Validation
@@ -81,7 +81,9 @@ class Watching:
                 hint="give the least by which a value has to be better, such as 0.001",
             )
 
-    def measured(self, manifest: "Manifest", text: "Text", trained: Trained) -> "Validation | None":
+    def measured(
+        self, manifest: "Manifest", options: "ReadOptions", trained: Trained
+    ) -> "Validation | None":
         """The validation; None where there is none.
 
         Raises:
@@ -98,7 +100,7 @@ class Watching:
             if (self.patience or self.best) and not self.monitor:
                 say(f"note: {WITHOUT_VALIDATION}")
             return None
-        source = read_source(self.validation, manifest, text, trained)
+        source = read_source(self.validation, manifest, options, trained)
         metrics = with_usual(metrics_of(self.metrics or ()), manifest)
         found = Validation(source, manifest, metrics, self.ema)
         if found.note:

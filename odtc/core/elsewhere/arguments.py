@@ -256,6 +256,11 @@ ARGUMENTS = (
         "--max-time SECONDS ends a run",
     ),
     Row(
+        "ignore_errors on_error skip_errors is_valid_file",
+        "skip_broken=True leaves out images that cannot be read",
+        "--skip-broken leaves out images that cannot be read",
+    ),
+    Row(
         "transform transforms augmentation data_augmentation",
         "it is augment, such as ['flip', 'crop{pixels=4}']",
         "it is --augment, such as flip",

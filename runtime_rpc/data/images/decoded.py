@@ -29,18 +29,27 @@ def opened(file: Path) -> "Image.Image":
             upright = ImageOps.exif_transpose(image)
     except Exception as error:  # Each format has exceptions of its own.
         raise DataError(
-            f"not a readable image ({error})", where=str(file), hint="remove it"
+            f"not a readable image ({error})",
+            where=str(file),
+            hint="remove it, or leave out such images by skip_broken=True, --skip-broken",
         ) from error
     return _of_bytes(upright, file)
 
 
-def is_readable(file: Path) -> bool:
-    """Whether a file begins as an image does, and ends so; one that seems cut is decoded."""
-    from PIL import Image
+def is_readable(file: Path, *, decodes: bool = False) -> bool:
+    """Whether a file begins as an image does, and ends so; one that seems cut is decoded.
+
+    Args:
+        file: that may be an image.
+        decodes: whether any file is decoded, which takes longer, and finds all that is broken.
+    """
+    from PIL import Image, ImageOps
 
     try:
         with file.open("rb") as held, Image.open(held) as image:
-            if _ENDS.get(image.format or "", b"") not in _tail(held):
+            if decodes:
+                ImageOps.exif_transpose(image)  # as `opened` does
+            elif _ENDS.get(image.format or "", b"") not in _tail(held):
                 image.load()
             return True
     except Exception:  # Each format has exceptions of its own.

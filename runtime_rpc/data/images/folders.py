@@ -18,6 +18,8 @@ HINT = "make a folder of images for each class"
 _PARTS = frozenset(("train", "training", "val", "valid", "validation", "test", "testing", "dev"))
 _OTHERS = ("file whose name is no image's", "files whose names are no images'")
 _WRONG = ("file is no readable image", "files are no readable images")
+_LEFT = ("image that cannot be read", "images that cannot be read")
+_LEFT = ("image that cannot be read", "images that cannot be read")
 # Files that are looked at to say what a folder has.
 _MOST = 10_000
 
@@ -30,15 +32,22 @@ class ImageFolders:
         folders: of the classes, in the order of their names.
         files: of the images, each with the number of its folder.
         others: files in these folders that are no images by their names.
+        broken: images in these folders that cannot be read, and are left out.
     """
 
     folders: Sequence[Path]
     files: Sequence[tuple[Path, int]]
     others: Sequence[Path]
+    broken: Sequence[Path] = ()
 
 
-def images_in(path: Path) -> ImageFolders:
+def images_in(path: Path, *, skip_broken: bool = False) -> ImageFolders:
     """The folders of classes, and what is in them. What is hidden is no part of it.
+
+    Args:
+        path: of the folder that has them.
+        skip_broken: whether images that cannot be read are left out. Each is decoded then, so that
+            a run, and one that goes on with it, meets none later.
 
     Raises:
         DataError: there are no images, a file is none, or folders are no classes.
@@ -57,15 +66,15 @@ def images_in(path: Path) -> ImageFolders:
     if not images:
         raise _without_images(path)
     _check_classes(path, folders, {number for _, number in images}, others)
-    _check_readable(path, [file for file, _ in images])
-    return ImageFolders(folders, images, others)
+    broken = _broken(path, [file for file, _ in images], skip_broken=skip_broken)
+    kept = [each for each in images if each[0] not in broken]
+    return ImageFolders(folders, kept, others, [file for file, _ in images if file in broken])
 
 
-def note_of_others(path: Path, found: ImageFolders) -> str:
-    """What is to be said of files that are no images; empty where there are none."""
-    if not found.others:
-        return ""
-    return f"{path}: left out are {_counted(path, found.others, *_OTHERS)}"
+def notes_of_left(path: Path, found: ImageFolders) -> list[str]:
+    """What is to be said of files that are left out."""
+    left = ((found.others, _OTHERS), (found.broken, _LEFT))
+    return [f"{path}: left out are {_counted(path, files, *said)}" for files, said in left if files]
 
 
 def _check_classes(
@@ -96,21 +105,28 @@ def _check_classes(
             )
 
 
-def _check_readable(path: Path, files: Sequence[Path]) -> None:
-    """Checks that each file is an image that is whole; it is decoded when a step takes it.
+def _broken(path: Path, files: Sequence[Path], *, skip_broken: bool) -> set[Path]:
+    """The files that are no whole images.
 
     Raises:
-        DataError: some do not.
+        DataError: there are some, and they are not to be left out; or there are no others.
     """
     require_packages("PIL")
-    wrong = [file for file in files if not is_readable(file)]
-    if wrong:
+    wrong = [file for file in files if not is_readable(file, decodes=skip_broken)]
+    if wrong and not skip_broken:
         raise DataError(
             _counted(path, wrong, *_WRONG),
             where=str(path),
-            hint="remove them, or put a dot in front of their names: what is hidden is left out. "
-            "They are those of which PIL.Image.open(FILE).load() fails",
+            hint="remove them, or leave them out by skip_broken=True, --skip-broken. They are "
+            "those of which PIL.Image.open(FILE).load() fails",
         )
+    if len(wrong) == len(files):
+        raise DataError(
+            f"no image of it can be read: {_counted(path, wrong, *_WRONG)}",
+            where=str(path),
+            hint="bring images that PIL.Image.open(FILE).load() reads",
+        )
+    return set(wrong)
 
 
 def _counted(path: Path, files: Sequence[Path], one: str, several: str) -> str:

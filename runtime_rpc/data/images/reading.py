@@ -20,7 +20,7 @@ from odtc.core.errors import DataError
 from odtc.core.specs import Argument, Classes
 from odtc.runtime_rpc.data.fitting.said import note_of_balance
 from odtc.runtime_rpc.data.images.decoded import opened
-from odtc.runtime_rpc.data.images.folders import HINT, images_in, note_of_others
+from odtc.runtime_rpc.data.images.folders import HINT, images_in, notes_of_left
 from odtc.runtime_rpc.data.names import classes_text, listed
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
@@ -55,6 +55,11 @@ class Images(Source):
     class_names: tuple[str, ...]
     notes: tuple[str, ...]
     notes_of_training: tuple[str, ...] = ()
+
+    @property
+    def are_files(self) -> bool:
+        """See `Source.are_files`."""
+        return True
 
     @property
     def is_slow(self) -> bool:
@@ -102,7 +107,7 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         DataError: it has none, or not as many classes as the step.
         MissingPackageError: pillow is not installed.
     """
-    found = images_in(path)
+    found = images_in(path, skip_broken=wanted.options.skip_broken)
     fed, channels = _image_input(wanted.inputs, path)
     label, classes = _class_label(wanted.labels, path)
     names = tuple(each.name for each in found.folders)
@@ -129,7 +134,7 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         len(found.files),
         str(path),
         names,
-        tuple(filter(None, (note, note_of_others(path, found)))),
+        tuple(filter(None, (note, *notes_of_left(path, found)))),
         tuple(note_of_balance(numbers, label, str(path))),
     )
 

@@ -25,7 +25,7 @@ from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
-from odtc.runtime_rpc.data.wanted import Text, Wanted, wanted_by
+from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
 from odtc.runtime_rpc.feed.arrays import as_array
 from odtc.runtime_rpc.feed.batches import named_arrays
 
@@ -35,11 +35,11 @@ class Kind:
     """A kind of data.
 
     Attributes:
-        takes: whether something is of it, with what is said of text.
+        takes: whether something is of it, with how it is read.
         read: makes a source of it.
     """
 
-    takes: Callable[[Any, Text], bool]
+    takes: Callable[[Any, ReadOptions], bool]
     read: Callable[[Any, "Reading"], Source]
 
 
@@ -49,29 +49,33 @@ class Reading:
 
     Attributes:
         manifest: of the step.
-        text: how text becomes samples.
+        options: how it is read.
         class_names: by their numbers, where other samples have them already.
     """
 
     manifest: Manifest
-    text: Text
+    options: ReadOptions
     class_names: Sequence[str]
 
     @property
     def wanted(self) -> Wanted:
         """The same, for what knows no step."""
-        return wanted_by(self.manifest, self.text, self.class_names)
+        return wanted_by(self.manifest, self.options, self.class_names)
 
 
 def source_of(
-    data: Any, manifest: Manifest, text: Text, what: str = "data", class_names: Sequence[str] = ()
+    data: Any,
+    manifest: Manifest,
+    options: ReadOptions,
+    what: str = "data",
+    class_names: Sequence[str] = (),
 ) -> Source | None:
     """The source of what a caller gives; None of what can only be gone through.
 
     Args:
         data: any.
         manifest: of the step.
-        text: how text becomes samples.
+        options: how it is read.
         what: it is called in messages.
         class_names: by their numbers, where other samples have them already.
 
@@ -80,8 +84,8 @@ def source_of(
         UsageError: it is nothing of which there are samples.
     """
     for kind in KINDS:
-        if kind.takes(data, text):
-            return kind.read(data, Reading(manifest, text, class_names))
+        if kind.takes(data, options):
+            return kind.read(data, Reading(manifest, options, class_names))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
         return None
     is_module = hasattr(data, "train_dataloader")  # of Lightning
@@ -116,7 +120,7 @@ def held_source(
         name: join(parts, place) if (place := places.get(name)) else parts[0]
         for name, parts in held.items()
     }
-    found = samples_in(arrays, [*held], wanted_by(manifest, Text(), own or known), "data")
+    found = samples_in(arrays, [*held], wanted_by(manifest, ReadOptions(), own or known), "data")
     return replace(found, class_names=own or found.class_names)
 
 
@@ -134,7 +138,7 @@ def seed_loader(data: Any, seed: int, number: int) -> None:
         generator.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
 
 
-def _is_pair(data: Any, _: Text) -> bool:
+def _is_pair(data: Any, _: ReadOptions) -> bool:
     """Whether it is inputs and labels, each an array or arrays by name: no list of batches."""
     if not isinstance(data, tuple) or len(data) != 2 or not _is_arrays(data[0]):
         return False
@@ -172,7 +176,7 @@ def _of_mapping(data: Mapping[str, Any], reading: Reading) -> Samples:
     return samples_in(arrays, [*arrays], reading.wanted, "data")
 
 
-def _are_splits(data: Any, _: Text) -> bool:
+def _are_splits(data: Any, _: ReadOptions) -> bool:
     """Whether it is several datasets by name, as `datasets.load_dataset` gives them."""
     values = [*data.values()] if isinstance(data, Mapping) else []
     return bool(values) and all(hasattr(each, "column_names") for each in values)
@@ -188,15 +192,15 @@ def _of_splits(data: Mapping[str, Any], _: Reading) -> Source:
 
 def _of_path(data: str | os.PathLike[str], reading: Reading) -> Source:
     path = Path(os.fspath(data))
-    return read_data(path, reading.manifest, reading.text, reading.class_names)
+    return read_data(path, reading.manifest, reading.options, reading.class_names)
 
 
-def _are_documents(data: Any, text: Text) -> bool:
+def _are_documents(data: Any, options: ReadOptions) -> bool:
     """Whether they are texts, or mappings with text; of a Dataset only where text is asked for.
 
     A Dataset of Hugging Face may have its text still, beside what was made of it.
     """
-    may_be = isinstance(data, list | tuple) or (text.tokenizer and _is_indexed(data, text))
+    may_be = isinstance(data, list | tuple) or (options.tokenizer and _is_indexed(data, options))
     return bool(may_be) and len(data) > 0 and is_document(data[0])
 
 
@@ -205,7 +209,7 @@ def _is_frame(data: Any) -> bool:
     return hasattr(data, "iloc") and hasattr(data, "columns")
 
 
-def _is_indexed(data: Any, _: Text) -> bool:
+def _is_indexed(data: Any, _: ReadOptions) -> bool:
     """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
     is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
     # An IterableDataset of PyTorch may say its length, and has a method that only raises.

@@ -53,7 +53,7 @@ def arrays_of(
     item = _token_input(wanted, where)
     length = item.spec.shape[1]
     label = _label(wanted, length, where)
-    rows = (packed if wanted.text.pack else padded)(documents, length)
+    rows = (packed if wanted.options.pack else padded)(documents, length)
     if not len(rows.ids):
         raise DataError(
             f"{len(documents)} documents have nothing to learn within {length} tokens",
@@ -66,7 +66,9 @@ def arrays_of(
         if (make := MADE.get(item.spec.name))
     }
     labels = {label.spec.name: _labels(rows, label, where)}
-    return {item.spec.name: rows.ids, **made, **labels}, list(_said(rows, packs=wanted.text.pack))
+    return {item.spec.name: rows.ids, **made, **labels}, list(
+        _said(rows, packs=wanted.options.pack)
+    )
 
 
 def _label(wanted: Wanted, length: int, where: str) -> Argument:

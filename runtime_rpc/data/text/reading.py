@@ -48,8 +48,8 @@ def is_document(item: Any) -> bool:
 
 
 def _tokenizer(wanted: Wanted) -> Tokenizer | None:
-    text = wanted.text
-    return Tokenizer(text.tokenizer, text.end_token) if text.tokenizer else None
+    options = wanted.options
+    return Tokenizer(options.tokenizer, options.end_token) if options.tokenizer else None
 
 
 def has_tokens_alone(names: Collection[str], wanted: Wanted) -> bool:

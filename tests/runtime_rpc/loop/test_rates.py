@@ -12,7 +12,7 @@ import odtc
 from odtc.core.errors import DataError
 from odtc.runtime_rpc.data.objects.given import source_of
 from odtc.runtime_rpc.data.source import Stream
-from odtc.runtime_rpc.data.wanted import Text
+from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.loop.rates.curve import RateCurve
 from odtc.runtime_rpc.loop.rates.range_test import RangeTest
 from tests.runtime_rpc.loop.models import WIDTH, classed, saved, step_of
@@ -96,7 +96,7 @@ def ways() -> dict[str, Callable[[odtc.Trainer], object]]:
             if number == 3:
                 raise KeyboardInterrupt
 
-        stream = Stream(source_of((X, Y), trainer.manifest, Text()), 8, 0)  # type: ignore[arg-type]
+        stream = Stream(source_of((X, Y), trainer.manifest, ReadOptions()), 8, 0)  # type: ignore[arg-type]
         with pytest.raises(KeyboardInterrupt):
             RangeTest().run(trainer, stream, told=stop)
 

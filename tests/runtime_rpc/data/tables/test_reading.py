@@ -19,7 +19,7 @@ from odtc.runtime_rpc.data.objects.given import source_of
 from odtc.runtime_rpc.data.readers import read_data
 from odtc.runtime_rpc.data.samples import Samples
 from odtc.runtime_rpc.data.tables import csv_files, parquet_files
-from odtc.runtime_rpc.data.wanted import Text
+from odtc.runtime_rpc.data.wanted import ReadOptions
 from tests.runtime_rpc.loop.models import CLASSES, SAMPLES, WIDTH, classed, step_of
 
 X, Y = classed()
@@ -240,21 +240,21 @@ def test_frames_of_pandas_are_tables(artifact: odtc.Artifact):
     frame = pd.DataFrame(X, columns=NAMES, index=range(5, 5 + len(X))).assign(target=WORDS)
     pair = (frame[NAMES], frame.target)
     for data in (frame, pair, (frame[NAMES], Y)):
-        source = source_of(data, artifact.manifest, Text())
+        source = source_of(data, artifact.manifest, ReadOptions())
         assert isinstance(source, Samples)
         np.testing.assert_array_equal(source.inputs["input"], X)
         np.testing.assert_array_equal(source.labels["label"], Y)
     frame.loc[9, "c"] = np.nan
     with pytest.raises(DataError, match="1 of 53 cells of the column c are empty or no number, th"):
-        source_of(frame, artifact.manifest, Text())
+        source_of(frame, artifact.manifest, ReadOptions())
     held = pd.DataFrame({"x": list(X), "y": Y})
-    source = source_of(held, artifact.manifest, Text())
+    source = source_of(held, artifact.manifest, ReadOptions())
     assert isinstance(source, Samples)
     np.testing.assert_array_equal(source.inputs["input"], X)
     with pytest.raises(DataError, match="the column x has cells of type list<"):
-        source_of(held.assign(x=[["a"]] * len(X)), artifact.manifest, Text())
+        source_of(held.assign(x=[["a"]] * len(X)), artifact.manifest, ReadOptions())
     with pytest.raises(DataError, match=r"not a table of numbers .*Duplicate column names"):
-        source_of(pd.concat([frame, frame], axis=1), artifact.manifest, Text())
+        source_of(pd.concat([frame, frame], axis=1), artifact.manifest, ReadOptions())
 
 
 def test_a_column_of_lists_is_the_input(artifact: odtc.Artifact, tmp_path: Path):

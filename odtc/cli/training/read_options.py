@@ -1,25 +1,25 @@
-"""`--tokenizer` and what goes with it: how text becomes samples of a step."""
+"""How files are read, where there are several ways: text, and images that are broken."""
 
 import argparse
 from pathlib import Path
 
 from odtc.cli.switches import Switch
 from odtc.core.errors import UsageError
-from odtc.runtime_rpc.data.wanted import Text
+from odtc.runtime_rpc.data.wanted import ReadOptions
 
 
-def check_text(text: Text) -> None:
+def check_read_options(options: ReadOptions) -> None:
     """Checks that an option has something to be about.
 
     Raises:
         UsageError: there is no tokenizer that could have an end token.
     """
-    if text.end_token and not text.tokenizer:
+    if options.end_token and not options.tokenizer:
         raise UsageError("--end-token needs a tokenizer", hint="pass --tokenizer FILE")
 
 
-def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `Text`."""
+def add_read_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `ReadOptions`."""
     add = parser.add_argument
     add(
         "--tokenizer",
@@ -33,4 +33,10 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         "--pack",
         action=Switch,
         help="fill rows with documents one after the other (default: a document a row, filled up)",
+    )
+    add(
+        "--skip-broken",
+        action=Switch,
+        help="leave out images that cannot be read, with a note that names them (default: they are "
+        "an error)",
     )
