@@ -57,6 +57,8 @@ class Graph:
             empty where there is none.
         findings: what each float tensor of the file is, and why.
         coded: parameters that are kept as codes, by name; see `odtc/core/coded.py`.
+        unbiased: whether running variances follow PyTorch's: see
+            `odtc/core/onnx_model/running_variance.py`.
         new_head: parameters of a head that was put on the model, and is untrained.
         untrainable: weights that no option trains, as they are no float tensors, each with what to
             do instead.
@@ -83,6 +85,7 @@ class Graph:
     originals: dict[str, str] = field(default_factory=dict)
     findings: Mapping[str, Finding] = field(default_factory=dict)
     coded: dict[str, Coded] = field(default_factory=dict)
+    unbiased: bool = False
     new_head: tuple[str, ...] = ()
     aside: dict[str, str] = field(default_factory=dict)
     untrainable: list[str] = field(default_factory=list)

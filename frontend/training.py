@@ -72,7 +72,7 @@ def build_training_graph(
         UnsupportedError: the graph cannot be imported.
     """
     imported, arguments, losses = _forward(graph, objective, update, selection)
-    adjoint = differentiate(imported, arguments, losses)
+    adjoint = differentiate(imported, arguments, losses, unbiased=graph.unbiased)
     module = add_updates(TRAIN_STEP, adjoint, arguments, update)
     evaluations = add_evaluations(module, imported, arguments, objective)
     for each in smaller:

@@ -73,7 +73,11 @@ def variable_of(item: Argument) -> relax.Var:
 
 
 def differentiate(
-    module: tvm.IRModule, arguments: Sequence[Argument], losses: Sequence[Trained]
+    module: tvm.IRModule,
+    arguments: Sequence[Argument],
+    losses: Sequence[Trained],
+    *,
+    unbiased: bool = False,
 ) -> tvm.IRModule:
     """A module with the adjoint.
 
@@ -90,8 +94,9 @@ def differentiate(
             labels where losses are a part of it.
         arguments: of the training step; their roles say what is trained.
         losses: whose weighted sum is minimised.
+        unbiased: whether running variances follow PyTorch.
     """
-    trained = _with_losses(module, arguments, losses)
+    trained = _with_losses(module, arguments, losses, unbiased=unbiased)
     adjoint = relax.transform.Gradient(_LOSS, trained.wanted)(trained.module)
     marked = _without_seed(adjoint)
     return trained.sparse.detached(unmarked(marked, ADJOINT, trained.places), ADJOINT)
@@ -101,7 +106,7 @@ def try_to_differentiate(
     module: tvm.IRModule, arguments: Sequence[Argument], losses: Sequence[Trained]
 ) -> None:
     """Raises what `differentiate` would, in less time and memory; see there for the arguments."""
-    trained = _with_losses(module, arguments, losses)
+    trained = _with_losses(module, arguments, losses, unbiased=False)
     if not all_rules_answer(trained.module, _LOSS, trained.seed):
         relax.transform.Gradient(_LOSS, trained.wanted)(trained.module)
 
@@ -126,7 +131,11 @@ class _WithLosses:
 
 
 def _with_losses(
-    module: tvm.IRModule, arguments: Sequence[Argument], losses: Sequence[Trained]
+    module: tvm.IRModule,
+    arguments: Sequence[Argument],
+    losses: Sequence[Trained],
+    *,
+    unbiased: bool,
 ) -> _WithLosses:
     forward = module[FORWARD]
     every = differentiated(arguments)
@@ -134,7 +143,8 @@ def _with_losses(
     variables = dict(zip(every, params, strict=True))
     statistics = [variables[item] for item in of_role(arguments, Role.STATISTIC)]
     trained = [variables[item] for item in of_role(arguments, Role.PARAMETER)]
-    batch_norm = TrainBatchNorm(variables[item] for item in of_role(arguments, Role.FROZEN))
+    still = [variables[item] for item in of_role(arguments, Role.FROZEN)]
+    batch_norm = TrainBatchNorm(still, unbiased=unbiased)
     sparse = SparseGradients({variables[i]: i.block for i in arguments if i.block})
     outputs = results_of(forward)
     builder = builder_with_kernels(module)

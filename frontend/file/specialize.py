@@ -9,6 +9,7 @@ import onnx
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.core.ir.place import Place
 from odtc.core.onnx_model.new_head import read_new_head
+from odtc.core.onnx_model.running_variance import is_unbiased
 from odtc.core.onnx_model.weight_places import FLOATS, float_tensors
 from odtc.frontend.feeds import Axes, InputOptions, Shapes, feeds_of, hypotheses
 from odtc.frontend.file.bind_inputs import bind, check_batch_axes
@@ -156,6 +157,7 @@ def read_graph(
         outputs=[value.name for value in model.graph.output],
         opset=opset_of(model),
         findings=findings,
+        unbiased=is_unbiased(model),
         new_head=tuple(name for name in read_new_head(model) if name in kept),
     )
     for value in model.graph.output:

@@ -14,6 +14,7 @@ from torch.nn import parameter
 
 from odtc.core.disk.files import atomic_write, check_writable
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
+from odtc.core.onnx_model.running_variance import write_unbiased
 from odtc.core.onnx_model.weight_list import WeightList, write_weight_list
 from odtc.core.options.kinds import shown
 from odtc.frontend.file.onnx_file import check_model
@@ -46,7 +47,6 @@ from odtc.torch_export.weights import (
     check_norms,
     complete,
     initializer_names,
-    norm_notes,
     weight_list,
 )
 
@@ -145,7 +145,6 @@ def export(
             )
             stops = _called(lambda: stops_of(module, calls[0], weights), said[0])
             notes += mixing_notes(module, calls, expected)
-        notes += norm_notes(module)
         value, seen = trained[0]
         own = list(named_tensors(value, "output"))
         names = own if output_names is None else _given(output_names, own)
@@ -159,6 +158,7 @@ def export(
         weights = frozen(weights, still)
         notes.append(f"the module stops their gradient, and they are frozen: {listed(still)}")
     write_weight_list(model, weights)
+    write_unbiased(model)
     _write(model, path)
     if weights.frozen:
         notes.append(f"{len(weights.frozen)} parameters are frozen; they are not trained")

@@ -117,17 +117,6 @@ def check_norms(module: nn.Module) -> None:
         )
 
 
-def norm_notes(module: nn.Module) -> list[str]:
-    """A note that running variances are not PyTorch's own, where training moves some."""
-    count = len(list(_moving_norms(module)))
-    if not count:
-        return []
-    return [
-        f"the running variances of batch normalisations ({count}) follow ONNX, which divides the "
-        "variance of a batch by its n values; PyTorch divides by n - 1"
-    ]
-
-
 def _moving_norms(module: nn.Module) -> Iterator[tuple[str, nn.modules.batchnorm._BatchNorm]]:
     """Batch normalisations whose running statistics follow the batches, by path."""
     kind = nn.modules.batchnorm._BatchNorm

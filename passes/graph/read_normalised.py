@@ -14,7 +14,7 @@ again for each takes longer than writing it once.
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import ClassVar
 
@@ -23,7 +23,12 @@ from tvm import relax
 
 from odtc.core.ir.layouts import SECOND
 from odtc.core.ir.relax_calls import layout_of, operator_of
-from odtc.dialect.images.batch_norm import batch_norm, batch_statistics, normalised
+from odtc.dialect.images.batch_norm import (
+    Rates,
+    batch_norm,
+    batch_statistics,
+    normalised,
+)
 from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 from odtc.dialect.table import OPERATORS
 from odtc.passes.contract import Pass
@@ -31,6 +36,7 @@ from odtc.passes.graph.read_copies import FUSED, fused_kernels
 from odtc.passes.ir.bindings import bind, bindings_of, rebuilding, replaced
 
 _CALL_TIR = "relax.call_tir"
+_RATES = frozenset(each.name for each in fields(Rates))
 # Layouts of convolutions, and of the gradients of their weights, that have their channels second.
 _SECOND = ("NCHW", "CNHW", "NCDHW", "CNDHW")
 # Among the results of a batch normalisation.
@@ -171,10 +177,8 @@ def _statistics(
     """Emits the statistics; gives them, and what makes the normalised data for a reader."""
     data, gamma, beta, *running = call.args
     said = batch_norm.read(call)
-    found = builder.emit(
-        batch_statistics(data, *running, epsilon=said.epsilon, momentum=said.momentum),
-        name_hint=variable.name,
-    )
+    rates = {key: value for key, value in call.attrs.items() if key in _RATES}
+    found = builder.emit(batch_statistics(data, *running, **rates), name_hint=variable.name)
     mean, scale = (
         builder.emit(relax.TupleGetItem(found, place), name_hint=variable.name) for place in (2, 3)
     )

@@ -94,8 +94,8 @@ class DeviceState:
         Of a file by `odtc.from_torch` these are its parameters and buffers, those that no step
         changes too, a tied one under each of its names; the counters of batch normalisations count
         the steps. Of another file these are all of its initializers. Adapters are merged in.
-        Running variances are those of ONNX, which divides the squares of a batch by their number n;
-        PyTorch divides by n - 1.
+        Running variances of a file by `odtc.from_torch` are PyTorch's; those of others are ONNX's,
+        which divides the squares of a batch by their number n, and not by n - 1.
 
         Args:
             ema: the moving averages of the trained parameters in their place.

@@ -105,31 +105,9 @@ def test_a_part_in_eval_stays_as_it_is(tmp_path: Path) -> None:
 def test_a_module_in_eval_is_exported_as_it_trains(tmp_path: Path) -> None:
     module = make("mlp", without_dropout=False).eval()
     exported = odtc.from_torch(module, torch.randn(1, 8), tmp_path / "model.onnx")
-    assert exported.notes == (
-        "the module was in eval(): it is exported as it is in train()",
-        "the running variances of batch normalisations (1) follow ONNX, which divides the variance "
-        "of a batch by its n values; PyTorch divides by n - 1",
-    )
+    assert exported.notes == ("the module was in eval(): it is exported as it is in train()",)
     assert {"BatchNormalization", "Dropout"} < {*operators(onnx.load(exported.path))}
     assert not any(part.training for part in module.modules())
-
-
-def test_running_variances_are_told_of_where_training_moves_them(tmp_path: Path) -> None:
-    """The note is true of what it names, and absent where no statistic moves."""
-    x = torch.randn(4, 3, 2, 2)
-    norms = {"moves": {}, "has none": {"track_running_stats": False}, "is still": {}}
-    for name, options in norms.items():
-        part = nn.BatchNorm2d(3, **options).train(name != "is still")
-        module = nn.Sequential(nn.Conv2d(3, 3, 1), part, nn.Flatten())
-        exported = odtc.from_torch(module, x, tmp_path / "model.onnx")
-        assert any("running variances" in note for note in exported.notes) == (name == "moves")
-        if name == "moves":
-            trainer = odtc.compile(exported, batch=4).trainer(threads=1)
-            trainer.step(x.numpy(), np.zeros(4, np.int64), lr=0.0)
-            module(x)
-            first = trainer.state_dict()["1.running_var"] - 0.9
-            assert part.running_var is not None
-            np.testing.assert_allclose(first * 16 / 15, part.running_var - 0.9, rtol=1e-4)
 
 
 def test_torch_is_missing(tmp_path: Path, monkeypatch) -> None:

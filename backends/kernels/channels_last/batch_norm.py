@@ -12,7 +12,12 @@ from odtc.backends.kernels.rows.passes import row_kernel
 
 
 def batch_norm_last(
-    matrix: tuple[int, int], epsilon: float, momentum: float, lanes: int, activation: str = ""
+    matrix: tuple[int, int],
+    epsilon: float,
+    momentum: float,
+    lanes: int,
+    activation: str = "",
+    correction: float = 1.0,
 ) -> tirx.PrimFunc:
     """A kernel `(x, gamma, beta, running_mean, running_var, y, new_mean, new_var, mean, scale)`.
 
@@ -22,7 +27,9 @@ def batch_norm_last(
         momentum: the share of the new statistics.
         lanes: elements in a vector.
         activation: name of an operator of `ACTIVATIONS` that `y` has after it, or nothing.
+        correction: of the batch's variance, for the running one.
     """
+    shares = momentum, momentum * correction
     of = Pixels(*matrix, lanes)
     with row_kernel("batch_norm") as made:
         x = T.arg("x", T.buffer(matrix, "float32"))
@@ -36,9 +43,10 @@ def batch_norm_last(
                 mean = of.load(means, [at.slot])
                 variance = of.load(variances, [at.slot])
                 scale = of.number(1.0) / tirx.sqrt(variance + of.number(epsilon))
-                for old, new, value in zip(running, changed, (mean, variance), strict=True):
+                moving = zip(running, changed, (mean, variance), shares, strict=True)
+                for old, new, value, share in moving:
                     kept = of.load(old, [at.channels]) * of.number(1 - momentum)
-                    T.buffer_store(new, kept + value * of.number(momentum), [at.channels])
+                    T.buffer_store(new, kept + value * of.number(share), [at.channels])
                 T.buffer_store(mean_out, mean, [at.channels])
                 T.buffer_store(scale_out, scale, [at.channels])
                 T.buffer_store(factors, of.load(gamma, [at.channels]) * scale, [at.slot])

@@ -42,6 +42,7 @@ def batch_norm_kernel(
     lanes: Lanes,
     dtype: str = "float32",
     activation: str = "",
+    correction: float = 1.0,
 ) -> tirx.PrimFunc:
     """A kernel `(x, gamma, beta, running_mean, running_var, y, new_mean, new_var, mean, scale)`.
 
@@ -55,6 +56,7 @@ def batch_norm_kernel(
         lanes: elements in a vector.
         dtype: of all tensors.
         activation: name of an operator of `ACTIVATIONS` that `y` has after it, or nothing.
+        correction: of the batch's variance, for the running one.
     """
     with row_kernel("batch_norm") as made:
         x = T.arg("x", T.buffer(shape, dtype))
@@ -72,12 +74,17 @@ def batch_norm_kernel(
 
             row.write(write)
 
-        _statistics(x, running, results, (epsilon, momentum), lanes, last)
+        _statistics(x, running, results, (epsilon, momentum, correction), lanes, last)
     return made()
 
 
 def batch_statistics_kernel(
-    shape: Shape, epsilon: float, momentum: float, lanes: Lanes, dtype: str = "float32"
+    shape: Shape,
+    epsilon: float,
+    momentum: float,
+    lanes: Lanes,
+    dtype: str = "float32",
+    correction: float = 1.0,
 ) -> tirx.PrimFunc:
     """A kernel `(x, running_mean, running_var, new_mean, new_var, mean, scale)`.
 
@@ -87,7 +94,8 @@ def batch_statistics_kernel(
         x = T.arg("x", T.buffer(shape, dtype))
         running = _per_channel(shape[1], dtype, *_RUNNING)
         results = _per_channel(shape[1], dtype, *_STATISTICS)
-        _statistics(x, running, results, (epsilon, momentum), lanes, lambda *_: None)
+        rates = epsilon, momentum, correction
+        _statistics(x, running, results, rates, lanes, lambda *_: None)
     return made()
 
 
@@ -99,7 +107,7 @@ def _statistics(
     x: tirx.Buffer,
     running: Sequence[tirx.Buffer],
     results: Sequence[tirx.Buffer],
-    rates: tuple[float, float],
+    rates: tuple[float, float, float],
     lanes: Lanes,
     last: Callable[[ir.Expr, Row, ir.Expr, ir.Expr], None],
 ) -> None:
@@ -109,12 +117,13 @@ def _statistics(
         x: the data.
         running: mean and variance.
         results: their new values, and the batch's mean and scale.
-        rates: epsilon and momentum.
+        rates: epsilon, momentum, and the correction of the variance.
         lanes: elements in a vector.
         last: emits what follows for a channel, of its number, its row, mean and scale.
     """
     (samples, channels, size), dtype = (int(each) for each in x.shape), str(x.dtype)
-    (epsilon, momentum), (*changed, mean_out, scale_out) = rates, results
+    (epsilon, momentum, correction), (*changed, mean_out, scale_out) = rates, results
+    shares = momentum, momentum * correction
     count = tirx.const(float(samples * size), dtype)
 
     def values(channel: ir.Expr, _: Sums) -> Terms:
@@ -134,10 +143,10 @@ def _statistics(
         scale = scale_of(row, variance, epsilon)
         last(channel, row, mean, scale)
         with row.once():
-            for old, new, value in zip(running, changed, (mean, variance), strict=True):
+            moving = zip(running, changed, (mean, variance), shares, strict=True)
+            for old, new, value, share in moving:
                 kept = old[channel] * tirx.const(1 - momentum, dtype)
-                moved = kept + value * tirx.const(momentum, dtype)
-                T.buffer_store(new, moved, [channel])
+                T.buffer_store(new, kept + value * tirx.const(share, dtype), [channel])
             T.buffer_store(mean_out, mean, [channel])
             T.buffer_store(scale_out, scale, [channel])
 
@@ -214,12 +223,14 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) 
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
     said = dialect.batch_norm.read(call)
     epsilon, momentum, activation = said.epsilon, said.momentum, said.activation
+    correction = said.correction
     if said.layout == LAST:
         flat = _matrix(shape_of(data))
-        kernel = batch_norm_last(flat, epsilon, momentum, _plain(lanes), activation)
+        plain = _plain(lanes)
+        kernel = batch_norm_last(flat, epsilon, momentum, plain, activation, correction)
     else:
         flat = planes
-        kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype, activation)
+        kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype, activation, correction)
     whole, part = (relax.TensorType(shape, dtype) for shape in (flat, shape_of(others[0])))
     return _called(builder, kernel, [data], others, [whole, *[part] * 4])
 
@@ -228,7 +239,8 @@ def _lower_statistics(builder: relax.BlockBuilder, call: relax.Call, lanes: Lane
     data, *running = call.args
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
     said = dialect.batch_statistics.read(call)
-    kernel = batch_statistics_kernel(planes, said.epsilon, said.momentum, lanes, dtype)
+    rates = said.epsilon, said.momentum
+    kernel = batch_statistics_kernel(planes, *rates, lanes, dtype, said.correction)
     flat = builder.emit(relax.op.reshape(data, planes))
     return call_kernel(builder, kernel, "batch_statistics", call, [flat, *running])
 

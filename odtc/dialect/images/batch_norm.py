@@ -4,7 +4,7 @@ A reader may apply it itself: then its statistics alone are taken, see
 `passes/graph/read_normalised.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvm import relax
 from tvm.relax.op.grad import no_grad
@@ -24,11 +24,13 @@ class Rates:
 
     Attributes:
         epsilon: what is added to the variance.
-        momentum: the share of the old running statistics in the new ones.
+        momentum: the share of the batch's statistics in the new running ones.
+        correction: of the variance of the batch for that share: n / (n - 1) where it is PyTorch's.
     """
 
     epsilon: float
     momentum: float
+    correction: float = field(default=1.0, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def test_values_and_statistics(lanes: int, shape: tuple[int, int, int], seed: in
     tensors = drawn(shape, seed)
     x, mean, variance = tensors["x"], *statistics(tensors["x"])
     y, new_mean, new_variance, batch_mean, scale = run_guarded(
-        batch_norm_kernel(shape, EPSILON, MOMENTUM, lanes),
+        batch_norm_kernel(shape, EPSILON, MOMENTUM, lanes, correction=1.5),
         [x, *(tensors[name] for name in ("gamma", "beta", "mean", "variance"))],
         results=5,
     )
@@ -60,7 +60,7 @@ def test_values_and_statistics(lanes: int, shape: tuple[int, int, int], seed: in
     np.testing.assert_allclose(scale, 1 / root, rtol=1e-4)
     for new, old, now in (
         (new_mean, tensors["mean"], mean),
-        (new_variance, tensors["variance"], variance),
+        (new_variance, tensors["variance"], 1.5 * variance),
     ):
         moved = (1 - MOMENTUM) * old + MOMENTUM * now
         np.testing.assert_allclose(new, moved, rtol=1e-5, atol=1e-6)
