@@ -42,16 +42,22 @@ def is_readable(file: Path, *, decodes: bool = False) -> bool:
     Args:
         file: that may be an image.
         decodes: whether any file is decoded, which takes longer, and finds all that is broken.
+
+    Raises:
+        DataError: it is one, and nothing says how large its numbers may be.
     """
     from PIL import Image, ImageOps
 
     try:
         with file.open("rb") as held, Image.open(held) as image:
+            _check_depth(image, file)
             if decodes:
                 ImageOps.exif_transpose(image)  # as `opened` does
             elif _ENDS.get(image.format or "", b"") not in _tail(held):
                 image.load()
             return True
+    except DataError:
+        raise
     except Exception:  # Each format has exceptions of its own.
         return False
 
@@ -75,6 +81,16 @@ def _of_bytes(image: "Image.Image", file: Path) -> "Image.Image":
 
     if image.mode.startswith("I;16"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    _check_depth(image, file)
+    return image
+
+
+def _check_depth(image: "Image.Image", file: Path) -> None:
+    """Checks that something says how large the numbers of an image may be.
+
+    Raises:
+        DataError: nothing does.
+    """
     if image.mode in ("I", "F"):
         raise DataError(
             f"the image holds numbers of 32 bits (mode {image.mode}), and nothing says how large "
@@ -82,4 +98,3 @@ def _of_bytes(image: "Image.Image", file: Path) -> "Image.Image":
             where=str(file),
             hint="save it with 8 or 16 bits, or give arrays",
         )
-    return image

@@ -109,7 +109,8 @@ def _broken(path: Path, files: Sequence[Path], *, skip_broken: bool) -> set[Path
     """The files that are no whole images.
 
     Raises:
-        DataError: there are some, and they are not to be left out; or there are no others.
+        DataError: there are some, and they are not to be left out; there are no others; or nothing
+            says how large the numbers of an image may be.
     """
     require_packages("PIL")
     wrong = [file for file in files if not is_readable(file, decodes=skip_broken)]

@@ -110,3 +110,15 @@ def test_other_data_has_nothing_to_leave_out(artifact: Path):
     x, y = np.zeros((BATCH, 3, 6, 6), np.float32), np.zeros(BATCH, np.int32)
     with pytest.warns(UserWarning, match="it is no folder of images: nothing of it is left out"):
         odtc.load(artifact).trainer(threads=1).fit((x, y), lr=0.1, skip_broken=True)
+
+
+@pytest.mark.parametrize("skip_broken", [False, True])
+def test_numbers_of_32_bits_are_refused_before_the_first_step(
+    artifact: Path, tmp_path: Path, skip_broken: bool
+):
+    data = folder(tmp_path / "d", is_broken=False)
+    Image.fromarray(np.zeros((6, 6), np.float32)).save(data / "dog" / "depth.tif")
+    trainer = odtc.load(artifact).trainer(threads=1)
+    with pytest.raises(DataError, match="numbers of 32 bits"):
+        trainer.fit(data, lr=0.1, skip_broken=skip_broken)
+    assert not trainer.steps
