@@ -90,7 +90,7 @@ def monitor_of(run: "Run", monitor: str | None, mode: str | None, where: str) ->
         # It is what is asked for, and a metric may be watched so on purpose: an adversary's loss.
         right, kind = (MAX, "larger") if better else (MIN, "smaller")
         warn_caller(
-            f"{where}: mode is {mode!r}, so worse values of {column} count as better ones: "
+            f"mode is {mode!r}, so worse values of {column} count as better ones: "
             f"{kind} values of it are better, mode {right!r}, which holds where none is given"
         )
     return Monitor(column, larger)

@@ -1,9 +1,10 @@
 """The steps of a run, up to its end or a signal, as a person sees them."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import Update, console, progress_of, readable_bytes, say
 from odtc.cli.interrupts import StopRequest, interruption
@@ -110,9 +111,25 @@ def take_steps(run: "Run", callbacks: Sequence[Callback], done: Done) -> StopReq
 
     total = run.course.last_step
     assert total is not None
-    with interruption(at_once=False) as asked, _shown(total, done) as views:
+    with interruption(at_once=False) as asked, _shown(total, done) as views, _notes():
         go(run, [*views, Signals(asked), *callbacks])
     return asked
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Says what callbacks warn of as notes: no line of a user's code would be told with it."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def tell(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, UserWarning):
+                say(f"note: {message}")
+            else:
+                shown(message, category, *where)
+
+        warnings.showwarning = tell
+        yield
 
 
 @contextmanager

@@ -163,3 +163,11 @@ def test_options_that_are_about_nothing_are_refused(
 ):
     assert main(trained(digits, *RUN, *options)) == ExitCode.USAGE
     assert needs in capsys.readouterr().err
+
+
+def test_a_mode_against_the_column_is_a_note(digits: Digits, here: Path, capsys):
+    watch = ("--validation", digits.test, "--patience", "2", "--mode", "max", "--epochs", "1")
+    assert main(trained(digits, *RUN, *watch)) == 0
+    said = capsys.readouterr().err
+    assert "note: mode is 'max', so worse values of val_loss count as better ones" in said
+    assert "UserWarning" not in said

@@ -162,7 +162,7 @@ def test_a_mode_that_is_against_the_column_is_said(
         odtc.EarlyStopping(column, mode=mode),
         odtc.BestCheckpoint(tmp_path / "b.ckpt", column, mode),
     ):
-        said = f"{type(kind).__name__}: mode is '{mode}', so worse values of {column or 'val_loss'}"
+        said = f"^mode is '{mode}', so worse values of {column or 'val_loss'}"
         with pytest.warns(UserWarning, match=f"{said} .* mode '{right}'"):
             fitted(artifact, kind, **asked)
     with warnings.catch_warnings():
