@@ -57,7 +57,7 @@ from odtc.runtime_rpc.not_finite import is_marked, not_finite
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.sessions.session import Session
-from odtc.runtime_rpc.state.device_state import DeviceState
+from odtc.runtime_rpc.state.exportable_state import ExportableState
 from odtc.runtime_rpc.state.frozen_layers import FrozenLayers
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
@@ -71,7 +71,7 @@ _OUTPUT = TEXT.with_hint(
 )
 
 
-class Trainer(Fitter, FrozenLayers, DeviceState):
+class Trainer(Fitter, FrozenLayers, ExportableState):
     """A training step at work on one device.
 
     The threads of a process may use it, one at a time: a call waits for that of another thread. A

@@ -1,32 +1,21 @@
-"""Weights and state of a trainer on its device: read, given, saved and exported."""
+"""Weights and state of a trainer on its device: read, given, and kept in checkpoints."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from odtc.core.adapters import merge_adapters, without_adapters
+from odtc.core.adapters import merge_adapters
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.coded import decoded
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
-from odtc.core.options.kinds import ANYTHING, FLAG, PATH, TEXT, optional
+from odtc.core.options.kinds import ANYTHING, FLAG, PATH
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model, write_gguf_adapters
-from odtc.runtime_rpc.adapters.peft_folder import read_folder, write_folder
-from odtc.runtime_rpc.adapters.saved_modules import saved_modules
-from odtc.runtime_rpc.adapters.tensors_file import (
-    adapter_arguments,
-    read_adapters,
-    trained_beside,
-    write_adapters,
-)
 from odtc.runtime_rpc.engines.engine import Engine
-from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
@@ -43,7 +32,6 @@ from odtc.runtime_rpc.state.weights import fitted_weight, refuse_coded
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from odtc.runtime_rpc.export.write import Exported
     from odtc.runtime_rpc.state.state_dict import State
 
 
@@ -57,7 +45,6 @@ class DeviceState:
 
     session: Session
     _engine: Engine
-    _evaluations: Evaluations
 
     def __init__(self, bundle: Bundle, turns: Turns) -> None:
         self.steps = 0
@@ -201,178 +188,6 @@ class DeviceState:
             self._engine.restart(found.step)
             self.steps = found.step
         self.progress = found.progress
-
-    @takes("trainer.export_onnx", path=PATH, ema=FLAG, training=FLAG, merge=FLAG, verify=FLAG)
-    @alone
-    def export_onnx(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        ema: bool = False,
-        training: bool = False,
-        merge: bool = True,
-        verify: bool = True,
-    ) -> "Exported":
-        """Writes the ONNX model for inference with the weights as they are now, adapters merged in.
-
-        Batch normalisations use their running statistics and dropout is left out, in a model that
-        was exported for training, too; operator set, and names of inputs and outputs stay. Before
-        the file takes its name it is run at the compiled batch and at batch 1, by onnxruntime where
-        it is installed, else by ONNX's reference, and compared with `evaluate` on made inputs. What
-        could not be compared is a warning.
-
-        Args:
-            path: of the new file.
-            ema: with the moving averages of the trained parameters.
-            training: keep the form in which the model was compiled, to train it again; such a file
-                is not compared.
-            merge: whether adapters are merged into the weights. Otherwise they are left out, for
-                who loads those of `export_adapters` beside the model; what else was trained is
-                written, and the file is not compared: `evaluate` has the adapters.
-            verify: whether to run and compare the file.
-
-        Returns:
-            What was written, and how it was checked; its text says it in a line.
-
-        Raises:
-            NumericError: a weight is not finite.
-            OutputError: the file cannot be written.
-            ParityError: an output of the file is not what `evaluate` gives; no file is left.
-            UnsupportedError: the model has no inference form.
-            UsageError: the step keeps no averages, or has no adapters to leave out; the artifact is
-                closed.
-            DeviceError: the device failed.
-        """
-        from odtc.runtime_rpc.export.write import write_model
-        from odtc.runtime_rpc.loop.history import class_names_of
-
-        bundle = self._bundle.opened()
-        if not merge:
-            adapter_arguments(self._manifest)
-        select = merge_adapters if merge else without_adapters
-        weights = select(self.parameters(ema=ema), self._manifest.adapters)
-        evaluate = partial(self._evaluations.all, instead=self._instead(ema))
-        seen = evaluate if verify and merge else None
-        names = class_names_of(self.progress)
-        exported = write_model(path, bundle, weights, seen, training=training, class_names=names)
-        for note in exported.notes:
-            warn_caller(f"export: {note}")
-        return exported
-
-    @takes("trainer.export_adapters", path=PATH, ema=FLAG)
-    @alone
-    def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
-        """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
-
-        What was trained beside them, running statistics too, is not in the file: a warning names
-        it, and `export_onnx(path, merge=False)` writes it.
-
-        Args:
-            path: of the new file.
-            ema: their moving averages.
-
-        Raises:
-            OutputError: the file cannot be written.
-            UsageError: the step has no adapters, or keeps no averages.
-        """
-        tensors = self._weights(adapter_arguments(self._manifest), ema)
-        if beside := trained_beside(self._manifest):
-            warn_caller(f"export: {beside}")
-        write_adapters(path, self._manifest, tensors)
-
-    @takes("trainer.export_peft", path=PATH, base_model=optional(TEXT), ema=FLAG)
-    @alone
-    def export_peft(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        base_model: str | None = None,
-        ema: bool = False,
-    ) -> None:
-        """Writes a new folder that `PeftModel.from_pretrained` of Hugging Face PEFT loads.
-
-        It holds the adapters, and the modules that are trained whole beside them, as PEFT's
-        `modules_to_save`. The packages of Hugging Face are not needed.
-
-        Args:
-            path: of the folder, which is new or empty.
-            base_model: name or path of the model that the adapters are for, which
-                `AutoPeftModel` would load.
-            ema: with their moving averages.
-
-        Raises:
-            OutputError: the folder has files in it, or cannot be written.
-            UnsupportedError: the file of the model does not have PyTorch's names, or what is
-                trained beside the adapters has no place in such a folder.
-            UsageError: the step has no adapters, or keeps no averages; the artifact is closed.
-        """
-        adapters = adapter_arguments(self._manifest)
-        saved = saved_modules(self._manifest, self._bundle.opened().model)
-        beside = [item for items in saved.values() for item in items]
-        tensors = self._weights((*adapters, *beside), ema)
-        write_folder(path, self._manifest, tensors, base_model, saved)
-
-    @takes(
-        "trainer.export_gguf",
-        "",
-        {"base_model": "base_config"},
-        path=PATH,
-        base_config=PATH,
-        ema=FLAG,
-    )
-    @alone
-    def export_gguf(
-        self,
-        path: str | os.PathLike[str],
-        base_config: str | os.PathLike[str],
-        *,
-        ema: bool = False,
-    ) -> None:
-        """Writes the adapters as a GGUF file that llama.cpp loads beside its model: `--lora FILE`.
-
-        Args:
-            path: of the new file.
-            base_config: `config.json` of the model on Hugging Face, or the folder that has it; the
-                names of the tensors follow from its `model_type`.
-            ema: their moving averages.
-
-        Raises:
-            ModelError: there is no such configuration.
-            OutputError: the file cannot be written.
-            UnsupportedError: llama.cpp has no names for the model, or for one of its modules; or
-                other parameters than the adapters are trained, which have no place in the file.
-            UsageError: the step has no adapters, or keeps no averages.
-        """
-        base, items = read_base_model(base_config), adapter_arguments(self._manifest)
-        if beside := trained_beside(self._manifest):
-            raise UnsupportedError(
-                f"llama.cpp loads adapters alone, and {beside}",
-                hint="train the adapters alone, or let llama.cpp's converter read the merged model",
-            )
-        write_gguf_adapters(path, self._manifest.adapters, self._weights(items, ema), base)
-
-    @takes("trainer.load_adapters", path=PATH)
-    @alone
-    def load_adapters(self, path: str | os.PathLike[str]) -> None:
-        """Takes up adapters that were exported alone, or those of a folder of Hugging Face PEFT.
-
-        Modules that the folder saved whole are taken up, too.
-
-        Args:
-            path: of the file, or of the folder.
-
-        Raises:
-            ArtifactError: the file or the folder is missing, damaged, or does not fit; the message
-                has what either side has, and nothing is changed.
-            UsageError: the step has no adapters.
-        """
-        read = read_folder if os.path.isdir(path) else read_adapters
-        tensors = read(path, self._manifest)
-        weights = self._manifest.of_role(*WEIGHT_ROLES)
-        with uninterrupted():
-            self._engine.write(
-                {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
-            )
 
     def _instead(self, ema: bool) -> dict[str, Argument]:
         """The averages that replace weights, or nothing."""
