@@ -192,7 +192,8 @@ class Artifact:
                 that the system can drop their pages between two updates. Not on GPUs.
 
         Raises:
-            ArtifactError: weights that the artifact leaves in a file are not there, or are others.
+            ArtifactError: weights that the artifact leaves in a file are not there, or are others;
+                this version has no such target.
             DeviceError: the device cannot be reached, or cannot run the artifact, or has no room
                 for that file.
             OutputError: the same of this machine.

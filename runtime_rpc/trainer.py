@@ -13,7 +13,7 @@ from typing import Self
 
 import numpy as np
 
-from odtc.backends.targets import parse_target
+from odtc.backends.compiled_for import target_of
 from odtc.core.artifact.bundle import MEMORY, Bundle
 from odtc.core.artifact.manifest import StepPlan
 from odtc.core.artifact.memory_plan import parse_memory_plans
@@ -108,7 +108,7 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
         owns_session: bool = False,
     ) -> None:
         # From here on no text says what the step is compiled for.
-        self.target = target = parse_target(bundle.manifest.target)
+        self.target = target = target_of(bundle.manifest)
         check_threads(threads, cores, target)
         super().__init__(bundle, Turns())
         self._threads, self._owns_session = (threads, cores), owns_session

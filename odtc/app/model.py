@@ -4,9 +4,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from odtc.backends.compiled_for import target_of
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.static_kernels import check_kernels as check_static
-from odtc.backends.targets import CPU, Target, parse_target
+from odtc.backends.targets import CPU, Target
 from odtc.core.artifact.beside import require_whole
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import BuildError, UnsupportedError, UsageError
@@ -48,13 +49,14 @@ def model_of(bundle: Bundle, name: str) -> Model:
     """Collects the files that an app takes of an artifact.
 
     Raises:
+        ArtifactError: this version has no such target.
         UsageError: the name is none for an app.
         UnsupportedError: its step runs in TVM alone, as those for GPUs do; or the artifact leaves
             weights in files.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name for a model in an app", hint=_NAME_HINT)
-    target = parse_target(bundle.manifest.target)
+    target = target_of(bundle.manifest)
     if bundle.program is None:
         raise UnsupportedError(
             f"this step for {target.name} has no program for the native runtime to run",

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from odtc.backends.targets import CPU, parse_target
+from odtc.backends.compiled_for import target_of
+from odtc.backends.targets import CPU
 from odtc.core.artifact.beside import check_beside
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
@@ -76,7 +77,7 @@ class NativeEngine:
                 beside=bundle.folder,
             )
         self._threads: tuple[int | None, str | None] = (1, None)
-        asked = parse_target(manifest.target).threads
+        asked = target_of(manifest).threads
         self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
         self._core: int | None = None
         shapes = {k: (each.shape, each.dtype.name) for k, each in self._native.tensors.items()}

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from odtc.backends.targets import CPU, parse_target
+from odtc.backends.compiled_for import target_of
+from odtc.backends.targets import CPU
 from odtc.core.artifact.beside import require_whole
 from odtc.core.artifact.bundle import LIBRARY, PARAMETERS, PROGRAM, Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
@@ -74,7 +75,7 @@ class ServedEngine:
         # Of a GPU there is no step in two parts, and an older server takes none.
         is_cut = bool(features) and session.kind == CPU and has_function(session, _OVER_FEATURES)
         self._over = OverFeatures(self._put, self._run_part, self._explained) if is_cut else None
-        asked = parse_target(manifest.target).threads
+        asked = target_of(manifest).threads
         self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
         self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
         self._follower: Follower | None = None

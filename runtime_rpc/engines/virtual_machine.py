@@ -10,7 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from odtc.backends.targets import parse_target
+from odtc.backends.compiled_for import target_of
 from odtc.core.artifact.bundle import LIBRARY, Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.left_behind import temporary_folder
@@ -37,7 +37,7 @@ class VirtualMachine:
     def __init__(
         self, bundle: Bundle, session: Session, placement: Placement, host: HostClock
     ) -> None:
-        check_features(session, bundle.manifest, parse_target(bundle.manifest.target))
+        check_features(session, bundle.manifest, target_of(bundle.manifest))
         self._manifest, self._session = bundle.manifest, session
         self._machine = machine = _loaded(bundle, session)
         with session.guard():

@@ -145,6 +145,7 @@ def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
         ArtifactError: an artifact cannot be read.
     """
     from odtc.artifact import load
+    from odtc.backends.compiled_for import target_of
     from odtc.backends.targets import parse_target
 
     target = parse_target(args.target)
@@ -159,7 +160,7 @@ def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
             ]
         else:
             artifact = load(path)
-            its, batch = parse_target(artifact.manifest.target), artifact.manifest.batch
+            its, batch = target_of(artifact.manifest), artifact.manifest.batch
             found.append(_case(path, batch, its, lambda it=artifact: it))
     names = [(each.model, each.batch) for each in found]
     if len(set(names)) < len(names):
