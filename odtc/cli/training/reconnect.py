@@ -1,6 +1,6 @@
 """A run that outlives its device: where that goes away, it goes on from the last checkpoint.
 
-It does so on that device, or on another one if that was asked for.
+It does so on that device, or on another one if that was asked for, with what that one has.
 
 A step gives the same bits each time, and the samples' order follows from seed and step, so that the
 run goes on as if nothing had been.
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 from odtc.cli.console import say
 from odtc.cli.options import say_of_steps_per_call
 from odtc.cli.training.checkpoints import Checkpoints
+from odtc.cli.training.elsewhere import UnfitError, start_there
 from odtc.cli.training.running import Running, say_idle_cores
-from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
@@ -53,12 +54,13 @@ class RecoverableTrainer:
         identity: dict[str, str],
     ) -> None:
         self._artifact, self._running, self._identity = artifact, running, identity
+        self._begun = running
         self._elsewhere = list(running.elsewhere or ())
         self._checkpoints = checkpoints
         self._before = _identity(checkpoints.checkpoint)
-        self._lost_at = -1
+        self._lost_at = self._came_at = -1
         self._times = 0
-        self.trainer = self._start()
+        self.trainer = self._prepared(running.start(artifact))
         self._say_idle()
         say_of_steps_per_call(running.steps_per_call, is_local=self.trainer.session.is_local)
         if checkpoints.resume and checkpoints.checkpoint:
@@ -69,16 +71,24 @@ class RecoverableTrainer:
 
         Raises:
             DeviceLostError: there is no checkpoint to write, or the device does not come back.
+            DeviceError: it failed otherwise, and is the one that the run was begun on, or there is
+                no other one.
         """
         while True:
             try:
                 return work(self.trainer)
-            except DeviceLostError as error:
+            except DeviceError as error:
                 # What a driver has given up, this process cannot have again.
                 is_gone = self.trainer.session.is_local
-                if not self._checkpoints.checkpoint or is_gone or self._is_hopeless():
+                if not self._checkpoints.checkpoint or is_gone:
                     raise
-                say(f"step {self.trainer.steps}: {error.what}; waiting for the device")
+                is_lost = isinstance(error, DeviceLostError)
+                if is_lost and not self._is_hopeless():
+                    say(f"step {self.trainer.steps}: {error.what}; waiting for the device")
+                elif self._elsewhere and (is_lost or self.trainer.steps == self._came_at):
+                    self._go_elsewhere(_cannot(error))
+                else:
+                    raise
                 self._come_back(error, self._checkpoints.checkpoint)
 
     def _say_idle(self) -> None:
@@ -90,39 +100,54 @@ class RecoverableTrainer:
         self._lost_at = self.trainer.steps
         return self._times >= _MOST_AT_A_STEP
 
-    def _come_back(self, lost: DeviceLostError, checkpoint: Path) -> None:
+    def _come_back(self, lost: DeviceError, checkpoint: Path) -> None:
         self.trainer.session.close()
-        before = self._running
         deadline = time.monotonic() + SECONDS
         while True:
             try:
-                self.trainer = self._start()
+                self.trainer = self._prepared(start_there(self._running, self._artifact))
                 if self._checkpoints.resume or _identity(checkpoint) != self._before:
                     _noted(self.trainer.load_checkpoint, checkpoint)
-                found = "is back" if self._running is before else f"is {self._running.device} now"
-                say(f"the device {found}; going on from step {self.trainer.steps}")
+                self._say_who()
                 return
-            except DeviceError as error:
-                if time.monotonic() > deadline:
-                    if not self._elsewhere:
-                        raise error from lost
-                    self._go_elsewhere()
-                    deadline = time.monotonic() + SECONDS
-                else:
-                    time.sleep(_AGAIN_SECONDS)
+            except UnfitError as unfit:
+                # That of before had all that it takes, and may need a moment to have it again.
+                error, is_over = unfit.error, self._is_elsewhere
+            except DeviceError as failure:
+                error, is_over = failure, False
+            if not is_over and time.monotonic() <= deadline:
+                time.sleep(_AGAIN_SECONDS)
+                continue
+            if not self._elsewhere:
+                raise error from lost
+            self._go_elsewhere(_cannot(error) if is_over else "does not come back")
+            deadline = time.monotonic() + SECONDS
 
-    def _go_elsewhere(self) -> None:
+    @property
+    def _is_elsewhere(self) -> bool:
+        return self._running is not self._begun
+
+    def _go_elsewhere(self, why: str) -> None:
         device = self._elsewhere.pop(0)
-        say(f"{self._running.device} does not come back; trying {device}")
-        self._running = replace(self._running, device=device)
+        say(f"{self._running.device} {why}; trying {device}")
+        self._running, self._times = replace(self._running, device=device), 0
 
-    def _start(self) -> "Trainer":
-        trainer = self._running.start(self._artifact)
+    def _say_who(self) -> None:
+        found, steps = "is back", self.trainer.steps
+        if self._is_elsewhere:
+            found, self._came_at = f"is {self._running.device} now", steps
+        say(f"the device {found}; going on from step {steps}")
+
+    def _prepared(self, trainer: "Trainer") -> "Trainer":
         trainer.run = dict(self._identity)
         adapters = self._checkpoints.load_adapters
         if adapters and not self._checkpoints.resume:
             _noted(trainer.load_adapters, adapters)
         return trainer
+
+
+def _cannot(error: OdtcError) -> str:
+    return f"cannot go on ({error.what})"
 
 
 def _noted(load: Callable[[Path], None], path: Path) -> None:

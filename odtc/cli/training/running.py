@@ -12,6 +12,7 @@ from odtc.core.options.cores import parse_cores
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
+    from odtc.runtime_rpc.sessions.session import Session
     from odtc.runtime_rpc.trainer import Trainer
 
 
@@ -41,14 +42,19 @@ class Running:
     steps_per_call: int
     elsewhere: Sequence[str] | None = None
 
-    def start(self, artifact: "Artifact") -> "Trainer":
+    def start(self, artifact: "Artifact", session: "Session | None" = None) -> "Trainer":
         """A trainer there.
+
+        Args:
+            artifact: with the step.
+            session: with the device, if there is one already.
 
         Raises:
             OdtcError: the device does not answer, or the step does not fit it.
         """
         trainer = artifact.trainer(
-            self.device, self.threads, self.cores, self.storage, offload_state=self.offload_state
+            *(session or self.device, self.threads, self.cores, self.storage),
+            offload_state=self.offload_state,
         )
         if self.memory_budget:
             trainer.set_budget(self.memory_budget)
@@ -79,7 +85,7 @@ def add_running_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="URL",
         help="devices to go on with, from the last checkpoint, where one was lost and is not back "
-        "within 120 s",
+        "within 120 s; one that has fewer cores, or no place for files, goes on without",
     )
     memory = parser.add_mutually_exclusive_group()
     memory.add_argument(

@@ -1,9 +1,11 @@
 """A run whose device is gone for good goes on with another one, as if nothing had been."""
 
+import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,11 @@ import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
 from odtc.cli.training import reconnect
-from odtc.core.errors import ExitCode
-from tests.runtime_rpc.own_server import NATIVE, serving
+from odtc.cli.training.checkpoints import Checkpoints
+from odtc.cli.training.reconnect import RecoverableTrainer
+from odtc.cli.training.running import Running
+from odtc.core.errors import DeviceError, DeviceLostError, ExitCode
+from tests.runtime_rpc.own_server import ARM, NATIVE, serving
 
 STEPS = 40
 
@@ -74,6 +79,89 @@ def test_it_goes_on_to_the_same_bits(
     expected, found = load_file(whole), load_file(checkpoint)
     assert found.keys() == expected.keys()
     assert all(np.array_equal(value, expected[name]) for name, value in found.items())
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """A block in which what is started may run on one core alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_it_goes_on_with_what_a_device_has(
+    files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One that cannot run the step is passed over; one with less of all takes the run over."""
+    monkeypatch.setattr(reconnect, "SECONDS", 1.0)
+    checkpoint, storage = tmp_path / "checkpoint", tmp_path / "storage"
+    storage.mkdir()
+    with ExitStack() as stack, ExitStack() as first_alone:
+        first = first_alone.enter_context(serving(tmp_path / "first", server=NATIVE))
+        other = stack.enter_context(serving(tmp_path / "other", server=ARM))
+        with on_one_core():
+            last = stack.enter_context(serving(tmp_path / "last", server=NATIVE))
+
+        def strike() -> None:
+            while not checkpoint.exists():
+                time.sleep(0.001)
+            first_alone.close()
+            shutil.rmtree(storage)
+            storage.touch()
+
+        thread = threading.Thread(target=strike)
+        thread.start()
+        options = ["--cores", "all", "--threads", "2", "--storage", str(storage), "--offload-state"]
+        code = train(files, checkpoint, "--device", first, *options, "--elsewhere", other, last)
+        thread.join()
+    said = capsys.readouterr().err
+    assert code == ExitCode.OK, said
+    assert f"{first} does not come back; trying {other}" in said
+    assert f"{other} cannot go on (the artifact is for x86_64 (" in said
+    assert f"trying {last}" in said
+    assert f"note: {last}: --threads 2 is above the number of cores; it takes 1" in said
+    assert f"note: {last}: no file in place of memory: " in said
+    assert f"; --storage is left out\nthe device is {last} now; going on from step " in said
+    assert train(files, tmp_path / "whole") == ExitCode.OK
+    expected, found = load_file(tmp_path / "whole"), load_file(checkpoint)
+    assert all(np.array_equal(value, expected[name]) for name, value in found.items())
+
+
+def test_one_that_fails_before_its_first_step_is_left(
+    files: Path,
+    devices: tuple[str, ExitStack, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Such as one whose CPU lacks an instruction; where there is no other, its error is told."""
+    monkeypatch.setattr(reconnect, "SECONDS", 0.0)
+    first, end, second = devices
+    with serving(tmp_path / "third", server=NATIVE) as third:
+        running = Running(first, None, False, None, None, False, None, 1, [second, third])
+        checkpoints = Checkpoints(tmp_path / "checkpoint", None, 0, None, None)
+        run = RecoverableTrainer(odtc.load(files / "d.odtc"), running, checkpoints, {})
+        on: list[str] = []
+
+        def work(trainer: odtc.Trainer) -> None:
+            on.append(trainer.session.name)
+            if len(on) == 1:
+                end.close()
+                raise DeviceLostError("the device was lost")
+            raise DeviceError("the device could not run the code")
+
+        with pytest.raises(DeviceError, match="could not run the code"):
+            run.through(work)
+        run.trainer.session.close()
+    assert on == [first, second, third]
+    said = capsys.readouterr().err
+    assert f"{second} cannot go on (the device could not run the code); trying {third}" in said
 
 
 @pytest.mark.parametrize("options", [[], ["--device", "rpc://127.0.0.1:1/key"]])
