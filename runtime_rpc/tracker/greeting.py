@@ -11,19 +11,28 @@ from importlib.metadata import version
 from typing import Any
 
 from odtc.core.errors import DeviceError
+from odtc.runtime_rpc.native.device.build import source_hash
 from odtc.runtime_rpc.server.net import wire
 from odtc.runtime_rpc.tracker.trackers import Address
 
 # Versions that must be the same at both ends, and their names in messages.
-_COMPARED = {"odtc": "odtc", "tvm": "TVM", "ffi": "TVM's FFI", "abi": "the ABI"}
+_COMPARED = {
+    "odtc": "odtc",
+    "sources": "the hash of odtc-device's sources",
+    "tvm": "TVM",
+    "ffi": "TVM's FFI",
+    "abi": "the ABI",
+}
 _VERSIONS: dict[str, Callable[[], str]] = {
     "odtc": lambda: version("odtc"),
+    "sources": source_hash,
     "tvm": lambda: version("apache-tvm"),
     "ffi": lambda: version("apache-tvm-ffi"),
     "abi": lambda: f"{8 * struct.calcsize('P')}-bit {sys.byteorder}-endian",
 }
 # A server of the native runtime has no TVM; what it speaks of TVM's is compared by its sessions.
-_OF_NATIVE = ("odtc", "abi")
+_OF_NATIVE = ("odtc", "sources", "abi")
+_OF_PYTHON = ("odtc", "tvm", "ffi", "abi")
 # Most letters of a server's answer in a message.
 _LETTERS = 80
 
@@ -96,21 +105,23 @@ def serves_programs(found: dict[str, Any] | None) -> bool:
 
 
 def check_versions(found: dict[str, Any], where: str) -> None:
-    """Compares a server with this host.
+    """Compares a server with this host, whichever way leads to it.
 
     Raises:
-        DeviceError: a version differs.
+        DeviceError: a version differs, or odtc-device was built from other sources.
     """
-    compared = _OF_NATIVE if serves_programs(found) else tuple(_COMPARED)
+    compared = _OF_NATIVE if serves_programs(found) else _OF_PYTHON
     own = {name: _VERSIONS[name]() for name in compared}
+    there = {name: found.get(name, "unknown") for name in compared}
     differing = [
-        f"{_COMPARED[key]} is {str(found.get(key))[:_LETTERS]} there and {own[key]} here"
+        f"{_COMPARED[key]} is {str(there[key])[:_LETTERS]} there and {own[key]} here"
         for key in compared
-        if found.get(key) != own[key]
+        if there[key] != own[key]
     ]
     if differing:
         raise DeviceError(
-            f"the device's server is of another version: {'; '.join(differing)}",
+            f"the device's server is of another version or build: {'; '.join(differing)}",
             where=where,
-            hint="run `odtc device setup SERIAL`, which replaces the server",
+            hint="replace it: `odtc device setup SERIAL` does so on a phone; for a board, `odtc "
+            "device build` writes it",
         )

@@ -31,6 +31,7 @@ from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 from odtc.runtime_rpc.sweep.sweep import Sweep
 from tests.device.adb_host import adb, plug_in, session_process, wait_until_free
 from tests.fast import fast_if
+from tests.runtime_rpc.own_server import OTHER_SOURCES, of_other_sources
 
 pytestmark = pytest.mark.device
 
@@ -345,21 +346,41 @@ def test_a_phone_that_starts_again_is_set_up_again(
         setup.stop(phone.serial)
 
 
+def of_another_version(patched: pytest.MonkeyPatch) -> bytes:
+    patched.setattr(device.metadata, "version", lambda _: "0.0.1")
+    return device.android_device()
+
+
+def of_another_build(_: pytest.MonkeyPatch) -> bytes:
+    return of_other_sources(device.android_device())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(20))
-def test_a_server_of_another_version_is_replaced(
-    ready: AdbPhone, monkeypatch: pytest.MonkeyPatch, number: int
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (of_another_version, r"odtc is 0\.0\.1 there and .* here"),
+        (of_another_build, rf"or build: the hash of .* is {OTHER_SOURCES} there and .* here"),
+    ],
+    ids=["version", "build"],
+)
+def test_a_server_of_another_build_is_replaced(
+    ready: AdbPhone,
+    monkeypatch: pytest.MonkeyPatch,
+    other: Callable[[pytest.MonkeyPatch], bytes],
+    told: str,
+    number: int,
 ) -> None:
     known = state.find(ready.serial)
     assert known
     with monkeypatch.context() as patched:
-        patched.setattr(device.metadata, "version", lambda _: "0.0.1")
-        phone, program = Adb(ready.serial), device.android_device()
+        program, phone = other(patched), Adb(ready.serial)
         server.push(phone, program, silent)
         server.stop(phone, known)
         server.start(phone, known, server.identity(program, known))
         setup._wait_until_registered(known, phone)
-    with pytest.raises(DeviceError, match=r"odtc is 0\.0\.1 there and .* here"):
+    with pytest.raises(DeviceError, match=told):
         odtc.connect(known.url)
     odtc.connect(f"adb://{ready.serial}").close()
     wait_until_free(ready)

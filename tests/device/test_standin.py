@@ -87,7 +87,7 @@ def test_it_says_what_it_is(phone: EmulatedPhone):
     assert info.pop("pid") > 1
     assert info.pop("cpus") >= 1
     assert info.pop("files") == "", "only what is pushed has a hash"
-    own = {name: own_versions()[name] for name in ("odtc", "abi")}
+    own = {name: own_versions()[name] for name in ("odtc", "sources", "abi")}
     assert info == {**own, "server": "native", "machine": "aarch64", "emulated": True}
     assert phone.url == f"rpc://127.0.0.1:{phone.tracker_port}/android"
 

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import IO
 
 from odtc.runtime_rpc import server as python_server
-from odtc.runtime_rpc.native.device.build import NAME, compiler_for, device_program
+from odtc.runtime_rpc.native.device.build import NAME, compiler_for, device_program, source_hash
 from odtc.runtime_rpc.tracker import tracker_server
 from odtc.runtime_rpc.tracker.trackers import tracker_at
 
@@ -27,6 +27,8 @@ SERVERS = (PYTHON, NATIVE)
 SANITIZED = "sanitized"
 # The same for 64-bit ARM, under emulation.
 ARM = "arm"
+# The same version, of other sources.
+OTHER_BUILD, OTHER_SOURCES = "other build", "0123456789abcdef"
 _EMULATOR = ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu")
 _SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -141,7 +143,15 @@ COMMANDS: dict[str, Callable[[ExitStack, list[str]], list[str]]] = {
     NATIVE: lambda stack, words: _native(stack, words, device_program()),
     SANITIZED: lambda stack, words: _native(stack, words, device_program(None, *_SANITIZERS)),
     ARM: _emulated,
+    OTHER_BUILD: lambda stack, words: _native(stack, words, of_other_sources(device_program())),
 }
+
+
+def of_other_sources(program: bytes) -> bytes:
+    """What a program would be that was built from `OTHER_SOURCES`, as far as it says so."""
+    own = source_hash().encode()
+    assert own in program
+    return program.replace(own, OTHER_SOURCES.encode())
 
 
 def address(url: str) -> tuple[str, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.process.native_library import kept_library
 from odtc.runtime_rpc.native.build import FOLDER as RUNTIME
-from odtc.runtime_rpc.native.device.build import EXPORTED, NAME, source_folders
+from odtc.runtime_rpc.native.device.build import EXPORTED, NAME, identity_flags, source_folders
 
 # Where a wheel has it, under a name that tells what it was made from.
 PREBUILT = Path(__file__).parent / "prebuilt"
@@ -85,7 +85,7 @@ def compile_device(compiler: Sequence[str], output: Path, version: str) -> None:
 
     folders = source_folders()
     sources = [path for path in _files() if path.suffix == ".c"]
-    flags = [*_FLAGS, f'-DODTC_VERSION="{version}"']
+    flags = [*_FLAGS, *identity_flags(version)]
     with temporary_folder() as folder:
         objects = []
         # The runtime has functions that are called as some of the larger header.

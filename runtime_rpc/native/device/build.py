@@ -1,10 +1,12 @@
 """Builds odtc-device for Linux, once for each version and machine."""
 
+import hashlib
 import platform
 import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -46,6 +48,29 @@ def device_program(compiler: Sequence[str] | None = None, *flags: str) -> bytes:
     return kept_library(made_from, lambda output: compile_device(command, output, *flags))
 
 
+@cache
+def source_hash() -> str:
+    """A hash of its sources, in hex, which it tells clients: the same on each system.
+
+    A version is not enough, as programs of two checkouts may have the same.
+    """
+    found = hashlib.sha256()
+    for path in sorted(path for part in source_folders() for path in part.glob("*.[ch]")):
+        # Of a checkout on Windows, lines may end otherwise.
+        content = path.read_bytes().replace(b"\r\n", b"\n")
+        found.update(b"%s\0%s\0" % (path.name.encode(), content))
+    return found.hexdigest()[:16]
+
+
+def identity_flags(odtc: str) -> tuple[str, ...]:
+    """The compiler's flags for what the program says of itself.
+
+    Args:
+        odtc: version that it is of.
+    """
+    return f'-DODTC_VERSION="{odtc}"', f'-DODTC_SOURCES="{source_hash()}"'
+
+
 def source_folders() -> tuple[Path, ...]:
     """Where its sources and their headers are; those of the runtime too."""
     return *GPUS.folders, *_PARTS
@@ -80,7 +105,7 @@ def compile_device(compiler: Sequence[str], output: Path, *flags: str) -> None:
     """
     folders = source_folders()
     command = [
-        *(*compiler, *_FLAGS, *_EXPORTS, f'-DODTC_VERSION="{version("odtc")}"', *flags),
+        *(*compiler, *_FLAGS, *_EXPORTS, *identity_flags(version("odtc")), *flags),
         *("-DODTC_GPUS", *(f"-I{folder}" for folder in folders)),
         *(str(path) for folder in folders for path in sorted(folder.glob("*.c"))),
         *("-o", str(output), *_LINKS),

@@ -89,6 +89,7 @@ static char *describe(const options *o) {
   snprintf(abi, sizeof abi, "%zu-bit %s-endian", 8 * sizeof(void *),
            *(const uint8_t *)&ONE ? "little" : "big");
   put_member(&text, "odtc", ODTC_VERSION);
+  put_member(&text, "sources", ODTC_SOURCES);
   put_member(&text, "server", "native");
   put_member(&text, "abi", abi);
   put_member(&text, "machine", system.machine);
