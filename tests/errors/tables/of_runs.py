@@ -221,6 +221,7 @@ OF_RUNS: dict[str, Cause] = {
     "device in use": at_device({}, free=False),
     "device that never answers": at_device(None),
     "device of another version": at_device({"tvm": "0.1", "abi": "32-bit little-endian"}),
+    "device of another build": at_device({"server": "native", "sources": "0123456789abcdef"}),
     "device that goes as it is taken": at_device({}),
     "phone without adb": without_adb,
     # samples and profiles
