@@ -5,7 +5,6 @@ such text and `Target.spec` writes it. Nothing here imports TVM until a target i
 """
 
 import functools
-import os
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.target_options import OPTIONS
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.options.option_text import did_you_mean, format_options, parse_options
+from odtc.core.process.side_by_side import cores
 
 if TYPE_CHECKING:
     import tvm
@@ -184,8 +184,7 @@ class Target:
             check_features(cpu, target.spec)
         if self.kind != CPU:
             return target
-        cores = len(os.sched_getaffinity(0))
-        return replace(target, threads=self.threads or min(MOST_THREADS, cores))
+        return replace(target, threads=self.threads or min(MOST_THREADS, cores()))
 
     def to_tvm(self) -> "tvm.target.Target":
         """TVM's target object, for the resolved target.

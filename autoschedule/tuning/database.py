@@ -5,7 +5,6 @@ crash has torn ends without a newline: the next writer begins a new line, and a 
 skips what is none. So nothing that was measured is ever lost, and two processes may share a file.
 """
 
-import fcntl
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from odtc.autoschedule.tuning.times import times_of
 from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.decisions import TunedChoice
 from odtc.core.disk.files import atomic_write
+from odtc.core.disk.locks import wait_for_lock
 from odtc.core.errors import DataError, OutputError
 
 _HINT = "name another file with --database"
@@ -76,9 +76,8 @@ def add(path: Path, records: Iterable[Record]) -> None:
             path.parent.mkdir(parents=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            size = os.fstat(file).st_size
-            torn = size and os.pread(file, 1, size - 1) != b"\n"
+            wait_for_lock(file)
+            torn = os.fstat(file).st_size and _last_byte(file) != b"\n"
             _write_all(file, b"\n" + lines if torn else lines)
             os.fsync(file)
         finally:
@@ -87,6 +86,11 @@ def add(path: Path, records: Iterable[Record]) -> None:
         raise OutputError(
             f"the records cannot be kept: {error.strerror or error}", where=str(path), hint=_HINT
         ) from error
+
+
+def _last_byte(file: int) -> bytes:
+    os.lseek(file, -1, os.SEEK_END)
+    return os.read(file, 1)
 
 
 def _write_all(file: int, data: bytes) -> None:

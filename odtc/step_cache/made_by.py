@@ -19,7 +19,8 @@ from odtc.core.process.side_by_side import cores
 
 # Packages that take part in a compile.
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "highspy", "numpy", "onnx", "protobuf")
-# Fields of /proc/cpuinfo by which LLVM tells processors apart, of x86 and of ARM.
+_CPUINFO = Path("/proc/cpuinfo")
+# Its fields by which LLVM tells processors apart, of x86 and of ARM.
 _FIELDS = ("vendor_id", "cpu family", "model", "stepping", "flags", "cpu ", "features")
 
 
@@ -44,7 +45,9 @@ def made_by(target: Target) -> str:
 
 
 def _processor() -> list[str]:
-    """The system's description of its first processor."""
-    said = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    """The system's description of its first processor; of systems that have none, Python's."""
+    if not _CPUINFO.exists():
+        return [platform.processor()]
+    said = _CPUINFO.read_text(encoding="utf-8", errors="replace")
     lines = said.split("\n\n", maxsplit=1)[0].splitlines()
     return [line for line in lines if line.lower().startswith(_FIELDS)]

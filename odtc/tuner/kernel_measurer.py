@@ -4,7 +4,6 @@ jobs ─orders→ Workers ─libraries→ benches ─→ outcomes
 """
 
 import functools
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from odtc.backends.targets import Target
 from odtc.core.disk.files import private_folder
 from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import DeviceLostError
+from odtc.core.process.side_by_side import cores as all_cores
 from odtc.tuner.benches import Bench
 
 # Seconds in which a kernel is built.
@@ -195,11 +195,6 @@ class KernelMeasurer:
             for each in others:
                 each.remove()
         return [found[at] for at in range(len(making.job.choices))]
-
-
-def all_cores() -> int:
-    """Cores of this machine that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def _builder(target: Target, has_half: bool) -> Callable[[BuildOrder], KernelLibrary]:

@@ -22,6 +22,7 @@ from odtc.backends.cpus import CPU
 from odtc.backends.targets import Target
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.process.progress import Progress, silent
+from odtc.core.process.side_by_side import cores as all_cores
 from odtc.driver.compilation import compile_step
 from odtc.driver.options.option import checked
 from odtc.driver.options.step_options import StepOptions
@@ -35,7 +36,7 @@ from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 from odtc.runtime_rpc.sessions.local import gpu_here
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.tuner.benches import MEASURE_SECONDS, Cool, DeviceBench, HostBench, never
-from odtc.tuner.kernel_measurer import KernelMeasurer, all_cores
+from odtc.tuner.kernel_measurer import KernelMeasurer
 
 # Tasks that are measured at once for each device, so that it measures while others are built.
 _AHEAD = 2

@@ -304,8 +304,11 @@ class NativeTrainer:
             raise NativeError(code, message)
 
 
-_free = c.CDLL(None).free
-_free.argtypes, _free.restype = [c.c_void_p], None
+def _free(data: c.c_void_p) -> None:
+    # Found now: a host of phones may have no list of all symbols, as Windows.
+    free = c.CDLL(None).free
+    free.argtypes, free.restype = [c.c_void_p], None
+    free(data)
 
 
 def _array(tensor: Tensor) -> np.ndarray:

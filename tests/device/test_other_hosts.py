@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 
-import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.runtime_rpc.adb import state
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone
@@ -38,10 +37,11 @@ def run(folder: Path, *words: object) -> str:
     return done.stdout
 
 
-def test_a_phone_is_set_up_trained_on_and_stopped(plugged: AdbPhone, tmp_path: Path) -> None:
+def test_from_a_model_to_the_end_of_a_phone(plugged: AdbPhone, tmp_path: Path) -> None:
     serial = plugged.serial
     onnx.save(digits_model(), tmp_path / "d.onnx")
-    odtc.compile(tmp_path / "d.onnx", "android-cpu", batch=BATCH).save(tmp_path / "d.odtc")
+    step = ["--batch", BATCH, "--target", "android-cpu", "-o", "d.odtc"]
+    run(tmp_path, "compile", "d.onnx", *step)
     x, y, *_ = digits_data()
     np.savez(tmp_path / "d.npz", x=x[:320], y=y[:320])
     url = run(tmp_path, "device", "setup", serial, "--key", "other", "--tracker", "0").strip()

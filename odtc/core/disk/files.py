@@ -160,7 +160,8 @@ def check_programs(folder: str | os.PathLike[str]) -> None:
     Raises:
         OutputError: it is mounted so that they cannot.
     """
-    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+    # Other systems than Linux do not say it.
+    if hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC:
         raise OutputError(
             "the folder for temporary files is mounted noexec: no library can be loaded from it",
             where=str(folder),

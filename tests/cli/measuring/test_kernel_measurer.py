@@ -11,9 +11,10 @@ from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Job
 from odtc.backends.targets import parse_target
 from odtc.core.errors import DeviceLostError
+from odtc.core.process.side_by_side import cores as all_cores
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
-from odtc.tuner.kernel_measurer import KernelMeasurer, all_cores
+from odtc.tuner.kernel_measurer import KernelMeasurer
 from tests.cli.training.digits import Digits
 from tests.timed import ratio
 

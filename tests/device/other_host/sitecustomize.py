@@ -1,13 +1,16 @@
 """Python as hosts without POSIX have it: found and run by each process whose path has this folder.
 
 What only POSIX has is not to be found, files are inherited by no process, no folder lists those
-that are open, and locks are Windows'.
+that are open, no library is all of a process, and locks are Windows'. What cannot be tried in this
+way is read in `tests/test_other_systems.py`.
 """
 
 import builtins
+import ctypes
 import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,12 +70,33 @@ def _listed(path: Any = ".") -> list[Any]:
 
 
 os.listdir = _listed
+_open_library = ctypes.CDLL.__init__
+
+
+def _opened(self: ctypes.CDLL, name: Any, *words: Any, **options: Any) -> None:
+    # There is no list of the symbols of all libraries.
+    if name is None and sys._getframe(1).f_globals.get("__name__", "").startswith("odtc"):
+        raise TypeError("argument of type 'NoneType' is not iterable")
+    _open_library(self, name, *words, **options)
+
+
+ctypes.CDLL.__init__ = _opened  # pyright: ignore[reportAttributeAccessIssue]
+# Windows has this by other means.
+_statvfs = os.statvfs
+
+
+def _disk_usage(path: Any) -> Any:
+    found = _statvfs(path)
+    return types.SimpleNamespace(free=found.f_bavail * found.f_frsize)
+
+
+shutil.disk_usage = _disk_usage
 windows: Any = types.ModuleType("msvcrt")
 windows.LK_LOCK, windows.locking = 1, _lock
 sys.modules["msvcrt"] = windows
 for place, names in {
-    os: "O_NOFOLLOW O_NONBLOCK execv fork getuid geteuid killpg register_at_fork statvfs "
-    "sched_getaffinity sched_setaffinity setsid sysconf set_blocking",
+    os: "O_NOFOLLOW O_NONBLOCK execv fork getuid geteuid killpg posix_fallocate pread "
+    "register_at_fork statvfs sched_getaffinity sched_setaffinity setsid sysconf set_blocking",
     select: "poll",
     signal: "SIGHUP SIGKILL SIGCHLD",
 }.items():
