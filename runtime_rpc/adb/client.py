@@ -3,12 +3,13 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from odtc.core.disk.sendable import hide_serial
-from odtc.core.errors import DeviceError, DeviceLostError
+from odtc.core.errors import DeviceError, DeviceLostError, UsageError
 from odtc.runtime_rpc.adb.state import slug
 
 SECONDS = 20.0
@@ -23,12 +24,13 @@ _STATE_HINTS = {
     "recovery": _ANDROID,
     "rescue": _ANDROID,
     "sideload": _ANDROID,
-    "offline": "plug the phone in again, or run `adb reconnect`",
+    "offline": "plug the phone in again, or run `adb reconnect offline`",
     "no permissions": "let your user use the phone's USB device: see Android's page on udev rules",
 }
 _STATES = "|".join([*_STATE_HINTS, "device", "connecting", "detached", "host", "unknown"])
 # A serial may have spaces: a phone that Wi-Fi found twice is `adb-X (2)._adb-tls-connect._tcp`.
 _LINE = re.compile(rf"(?P<serial>.*?)\s+(?P<state>{_STATES})\b(?P<rest>.*)")
+_ITS_SERVER = "run `adb kill-server`, and then again; another adb may have started its server"
 _NO_PHONE_HINT = "plug it in and allow USB debugging; `odtc devices` lists what there is"
 
 
@@ -113,7 +115,7 @@ def listed() -> list[Listed]:
     Raises:
         DeviceError: there is no adb, or its server does not answer.
     """
-    _, _, lines = _run(["devices", "-l"], "adb", SECONDS).partition(_HEAD)
+    _, _, lines = _run(["devices", "-l"], "adb", SECONDS, _ITS_SERVER).partition(_HEAD)
     found = [_line(line) for line in lines.splitlines() if line.strip() and line[0] != "*"]
     for each in found:
         _hide(each.serial)
@@ -124,6 +126,27 @@ def _hide(serial: str) -> None:
     """No file that is sent has a serial, in whichever form."""
     for form in (serial, quote(serial, safe=""), slug(serial)):
         hide_serial(form)
+
+
+def only_serial(known: Iterable[str], of: str) -> str:
+    """The serial where none was given: the only one that there is.
+
+    Args:
+        known: those that there are.
+        of: what they are, for the error.
+
+    Raises:
+        UsageError: there is none, or there are several.
+    """
+    found = list(known)
+    if len(found) == 1:
+        return found[0]
+    raise UsageError(
+        f"no SERIAL is given, and {len(found) or 'no'} phones {of}{': ' if found else ''}"
+        f"{', '.join(found)}",
+        where="SERIAL",
+        hint="give one of these" if found else _NO_PHONE_HINT,
+    )
 
 
 def find_adb() -> str:
@@ -149,7 +172,7 @@ def _line(line: str) -> Listed:
     return Listed(serial, state, facts.get("model", "").replace("_", " "))
 
 
-def _run(words: list[str], where: str, seconds: float) -> str:
+def _run(words: list[str], where: str, seconds: float, hint: str = "") -> str:
     try:
         done = subprocess.run(
             [find_adb(), *words],
@@ -160,6 +183,12 @@ def _run(words: list[str], where: str, seconds: float) -> str:
             errors="replace",
             timeout=seconds,
         )
+    except OSError as error:
+        raise DeviceError(
+            f"adb cannot be started: {error.strerror or error}",
+            where=find_adb(),
+            hint="install Android's platform tools for this machine",
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise DeviceLostError(
             f"`adb {' '.join(words)[:80]}` did not end within {seconds:g} s",
@@ -171,6 +200,6 @@ def _run(words: list[str], where: str, seconds: float) -> str:
         raise DeviceError(
             f"`adb {' '.join(words)[:80]}` failed with status {done.returncode}: {said[-1]}",
             where=where,
-            hint="`odtc device doctor SERIAL` says what is wrong",
+            hint=hint or f"`odtc device doctor {where}` says what is wrong",
         )
     return done.stdout

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from odtc.core.errors import DeviceError
 from odtc.runtime_rpc.adb import server, state
 from odtc.runtime_rpc.adb.client import Adb, find_adb
-from odtc.runtime_rpc.adb.server import FOLDER, log_lines, tracker_name
+from odtc.runtime_rpc.adb.ended import not_running
+from odtc.runtime_rpc.adb.server import FOLDER, tracker_name
 from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
 from odtc.runtime_rpc.tracker import greeting
 from odtc.runtime_rpc.tracker.trackers import tracker_at
 
 _SECONDS = 5.0
+# A bound of odtc-device's size, which a setup brings.
+_PROGRAM_KIB = 256
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ def examine(serial: str) -> Iterator[LinkCheck]:
     looks: dict[str, Callable[[], str]] = {
         "adb": find_adb,
         "phone": lambda: _phone(adb),
-        "disk": lambda: _disk(adb),
+        "disk": lambda: _disk(adb, server.ROOM_KIB + (0 if phone else _PROGRAM_KIB)),
         "set up": lambda: _known(phone, serial).url,
         "server": lambda: _process(adb, _known(phone, serial)),
         "forward": lambda: _forward(adb, _known(phone, serial)),
@@ -58,8 +61,8 @@ def _phone(adb: Adb) -> str:
     return f"is there, {server.check_abi(adb)}"
 
 
-def _disk(adb: Adb) -> str:
-    """Room where the server's folder is, or will be."""
+def _disk(adb: Adb, needed: int) -> str:
+    """Room where the server's folder is, or will be: so many KiB."""
     said = adb.shell(
         f"at={FOLDER}; test -e $at || at=/data/local/tmp; "
         "test -d $at && test -w $at && df -k $at | tail -n 1 || true"
@@ -67,11 +70,11 @@ def _disk(adb: Adb) -> str:
     if not said:
         raise server.no_folder(adb, "it cannot be written to")
     free = server.free_kib(said)
-    if free < server.ROOM_KIB:
+    if free < needed:
         raise DeviceError(
-            f"{free} KiB are left; odtc needs {server.ROOM_KIB} KiB",
+            f"{free} KiB are left; odtc needs {needed} KiB",
             where=adb.serial,
-            hint="free space on the phone",
+            hint=server.FREE_SPACE,
         )
     return said
 
@@ -86,7 +89,7 @@ def _process(adb: Adb, phone: Phone) -> str:
     serial = phone.serial
     pid = adb.shell(f"kill -0 $(cat {FOLDER}/pid) 2>/dev/null && cat {FOLDER}/pid || true").strip()
     if not pid:
-        raise _broken(f"it does not run; its log ends with\n{log_lines(adb)}", serial)
+        raise not_running("it does not run", adb, FOLDER, f"run `odtc device setup {serial}`")
     if server.running(adb) not in (None, server.started(phone)):
         raise _broken("another computer, or another user, has set the phone up since", serial)
     return f"process {pid}"

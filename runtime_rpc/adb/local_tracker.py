@@ -4,6 +4,7 @@ It is TVM's own, on loopback. `odtc device setup` starts it, and stopping the la
 """
 
 import json
+import os
 import secrets
 import socket
 import subprocess
@@ -92,9 +93,9 @@ def begin(port: int) -> LocalTracker:
                 port = listener.getsockname()[1]
         except OSError as error:
             raise DeviceError(
-                f"no tracker can listen on port {port}: {error.strerror}",
+                f"no tracker can listen on port {port}: {os.strerror(error.errno or 0)}",
                 where=_name(port),
-                hint="give another --tracker PORT",
+                hint="give another --tracker PORT; 0 takes one that is free",
             ) from error
         return LocalTracker(port, _start(port))
 

@@ -16,6 +16,7 @@ from odtc.core.disk.left_behind import temporary_folder
 from odtc.core.errors import DeviceError
 from odtc.core.process.progress import Progress
 from odtc.runtime_rpc.adb.client import Adb
+from odtc.runtime_rpc.adb.ended import not_running
 from odtc.runtime_rpc.adb.state import LOOPBACK, Phone, slug
 from odtc.runtime_rpc.native.device.build import NAME
 from odtc.runtime_rpc.server.net import wire
@@ -25,10 +26,10 @@ FOLDER = "/data/local/tmp/odtc"
 START_SECONDS = 90.0
 # Beside the program, and the one that it replaces: for a step, of which nobody knows here.
 ROOM_KIB = 1024
+FREE_SPACE = "free space on the phone, such as of apps or pictures: they share its storage"
 
 _ASK_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-_LOG_LINES = 15
 _ABIS = ("arm64-v8a",)
 _LISTEN, _PORT, _ABSTRACT = "--listen", "--port", "abstract"
 
@@ -111,13 +112,6 @@ def running(adb: Adb) -> RunningServer | None:
     return RunningServer(socket, said.get(_PORT, "")) if kind == _ABSTRACT else None
 
 
-def log_lines(adb: Adb) -> str:
-    """The end of the server's log."""
-    with suppress(DeviceError):
-        return adb.shell(f"tail -n {_LOG_LINES} {FOLDER}/log").strip()
-    return ""
-
-
 def check_abi(adb: Adb) -> str:
     """The phone's ABI, for which there is a server.
 
@@ -164,7 +158,7 @@ def push(adb: Adb, program: bytes, progress: Progress) -> None:
         raise DeviceError(
             f"the phone has {free} KiB left; odtc's server needs {needed} KiB",
             where=f"{adb.serial}, {FOLDER}",
-            hint="free space on the phone",
+            hint=FREE_SPACE,
         )
     progress("pushing odtc-device to the phone")
     with temporary_folder() as files:
@@ -208,10 +202,9 @@ def start(adb: Adb, phone: Phone, files: str) -> None:
     while ask(phone, {"ask": "status"}) is None:
         alive = adb.shell(f"kill -0 $(cat {FOLDER}/pid) 2>/dev/null && echo yes || true").strip()
         if time.monotonic() > deadline or (not alive and _had_time(deadline)):
-            raise DeviceError(
-                f"the server did not start on the phone; its log ends with\n{log_lines(adb)}",
-                where=phone.serial,
-                hint="`odtc device doctor SERIAL` says what is wrong",
+            raise not_running(
+                "the server did not start on the phone",
+                *(adb, FOLDER, f"`odtc device doctor {phone.serial}` says what is wrong"),
             )
         time.sleep(_POLL_SECONDS)
 

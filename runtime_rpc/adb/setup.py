@@ -9,14 +9,15 @@ ready is left as it is.
 """
 
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 
 from odtc.core.errors import DeviceBusyError, DeviceError, UsageError
 from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.adb import local_tracker, ports, server, state
 from odtc.runtime_rpc.adb.client import Adb
-from odtc.runtime_rpc.adb.server import log_lines, tracker_name
+from odtc.runtime_rpc.adb.ended import not_running
+from odtc.runtime_rpc.adb.server import FOLDER, tracker_name
 from odtc.runtime_rpc.adb.state import LOOPBACK, Phone
 from odtc.runtime_rpc.native.android.device import android_device
 from odtc.runtime_rpc.tracker.trackers import tracker_at
@@ -115,31 +116,37 @@ def _leave(adb: Adb, before: Phone, phone: Phone) -> None:
         local_tracker.stop_if_unused(before.tracker)
 
 
-def stop(serial: str) -> None:
+def stop(serial: str) -> str:
     """Stops a phone's server and removes its forwarded ports; its files stay.
+
+    Returns:
+        Why no server was stopped, where the phone is away or another computer's by now; else ''.
 
     Raises:
         DeviceError: the phone was not set up from here.
     """
     phone = state.find(serial)
     if phone is None:
-        known = ", ".join(it.serial for it in state.phones()) or "none"
+        known = ", ".join(it.serial for it in state.phones())
         raise DeviceError(
-            f"the phone was not set up from here; those that were: {known}",
+            f"the phone was not set up from here; those that were: {known or 'none'}",
             where=serial,
-            hint="give one of these serials",
+            hint="give one of these serials" if known else "there is nothing to stop",
         )
     with state.alone(serial):
-        adb = Adb(serial)
-        # If the phone is gone, there is nothing to stop.
-        with suppress(DeviceError):
+        adb, why = Adb(serial), ""
+        try:
             adb.check()
-            # Another computer may have set the phone up since.
             if server.running(adb) in (None, server.started(phone)):
                 server.stop(adb, phone)
+            else:
+                why = "another computer, or another user, has set the phone up since"
+        except DeviceError as error:
+            why = error.what
         ports.remove(adb, phone)
         state.forget(serial)
     local_tracker.stop_if_unused(phone.tracker)
+    return why
 
 
 def _check_key(key: str) -> None:
@@ -180,8 +187,7 @@ def _wait_until_registered(phone: Phone, adb: Adb) -> None:
         if (LOOPBACK, phone.port) in at:
             return
         time.sleep(_POLL_SECONDS)
-    raise DeviceError(
-        f"the phone's server does not reach the tracker; its log ends with\n{log_lines(adb)}",
-        where=phone.serial,
-        hint="`odtc device doctor SERIAL` says what is wrong",
+    raise not_running(
+        "the phone's server does not reach the tracker",
+        *(adb, FOLDER, f"`odtc device doctor {phone.serial}` says what is wrong"),
     )

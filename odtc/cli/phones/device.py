@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from odtc.cli.console import emit, emit_json, stages
+from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.options import add_json_option, at_least
 from odtc.core.errors import ExitCode
 
 _LAST_PORT = (1 << 16) - 1
+_KNOWN = "adb knows"
 # As a shell has it, of a process that a signal has ended.
 _SIGNALLED = 128
 
@@ -25,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     setup = actions.add_parser("setup", help="push odtc's server, start and register it")
-    _serial(setup)
+    _serial(setup, _KNOWN)
     setup.add_argument(
         "--key",
         help="its key at the tracker, without spaces and slashes (default: from its serial)",
@@ -39,16 +40,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     setup.set_defaults(run=_setup)
     stop = actions.add_parser("stop", help="end the server, and forward no ports any more")
-    _serial(stop)
+    _serial(stop, "was set up from here")
     stop.set_defaults(run=_stop)
     doctor = actions.add_parser("doctor", help="look at each link to the server")
-    _serial(doctor)
+    _serial(doctor, _KNOWN)
     doctor.set_defaults(run=_doctor)
     shell = actions.add_parser("shell", help="a shell in the server's folder")
-    _serial(shell)
-    shell.add_argument(
+    shell.add_argument("serial", metavar="SERIAL", help="the phone, as `odtc devices` lists it")
+    words = shell.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="WORD", help="run this instead, options and all"
     )
+    words.required = False  # argparse asks for some where a serial is missing
     shell.set_defaults(run=_shell)
     build = actions.add_parser(
         "build",
@@ -72,15 +74,27 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         add_json_option(action)
 
 
-def _serial(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("serial", metavar="SERIAL", help="the phone, as `odtc devices` lists it")
+def _serial(parser: argparse.ArgumentParser, only: str) -> None:
+    parser.add_argument(
+        "serial",
+        nargs="?",
+        metavar="SERIAL",
+        help=f"the phone, as `odtc devices` lists it (default: the only one that {only})",
+    )
+
+
+def _plugged_in(serial: str | None) -> str:
+    from odtc.runtime_rpc.adb.client import listed, only_serial
+
+    return serial or only_serial((each.serial for each in listed()), "are known to adb")
 
 
 def _setup(args: argparse.Namespace) -> int:
     from odtc.runtime_rpc.adb.setup import set_up
 
+    serial = _plugged_in(args.serial)
     with stages() as progress:
-        phone = set_up(args.serial, args.key, args.tracker, progress)
+        phone = set_up(serial, args.key, args.tracker, progress)
     if args.json:
         emit_json(vars(phone) | {"url": phone.url})
     else:
@@ -105,16 +119,21 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _stop(args: argparse.Namespace) -> int:
+    from odtc.runtime_rpc.adb import state
+    from odtc.runtime_rpc.adb.client import only_serial
     from odtc.runtime_rpc.adb.setup import stop
 
-    stop(args.serial)
+    known = (each.serial for each in state.phones())
+    serial = args.serial or only_serial(known, "were set up from here")
+    if why := stop(serial):
+        say(f"note: {serial} is forgotten, and no server was stopped there: {why}")
     return ExitCode.OK
 
 
 def _doctor(args: argparse.Namespace) -> int:
     from odtc.runtime_rpc.adb.doctor import examine
 
-    checks = list(examine(args.serial))
+    checks = list(examine(_plugged_in(args.serial)))
     if args.json:
         emit_json({"checks": [vars(check) for check in checks]})
     else:

@@ -50,7 +50,7 @@ def _phones() -> list[dict[str, Any]]:
     try:
         phones = find_phones()
     except DeviceError as error:
-        say(f"note: phones are not listed: {error.what}")
+        say(f"note: phones are not listed: {error.what}; {error.hint}")
         return []
     return [
         {
