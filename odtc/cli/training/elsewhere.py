@@ -107,18 +107,20 @@ def _with_files(
     running: Running, artifact: "Artifact", session: "Session"
 ) -> tuple["Trainer", list[str]]:
     """The trainer, with as many of its files as the device has a place for."""
-    notes: list[str] = []
-    first: DeviceError | None = None
-    tries = [(name, without) for name, without in _FILES.items() if without(running) != running]
-    while True:
+    try:
+        return running.start(artifact, session), []
+    except DeviceLostError:
+        raise
+    except DeviceError as error:
+        left_out = ((name, without(running)) for name, without in _FILES.items())
+        name, less = next((each for each in left_out if each[1] != running), ("", running))
+        if not name:
+            raise
         try:
-            return running.start(artifact, session), notes
+            trainer, notes = _with_files(less, artifact, session)
         except DeviceLostError:
             raise
-        except DeviceError as error:
-            first = first or error
-            if not tries:
-                raise first from None
-            name, without = tries.pop(0)
-            running = without(running)
-            notes.append(f"{error.what}; {name} is left out")
+        except DeviceError:
+            # Files were not what it lacks.
+            raise error from None
+        return trainer, [f"{error.what}; {name} is left out", *notes]

@@ -110,18 +110,23 @@ class RecoverableTrainer:
                     _noted(self.trainer.load_checkpoint, checkpoint)
                 self._say_who()
                 return
-            except UnfitError as unfit:
-                # That of before had all that it takes, and may need a moment to have it again.
-                error, is_over = unfit.error, self._is_elsewhere
-            except DeviceError as failure:
-                error, is_over = failure, False
-            if not is_over and time.monotonic() <= deadline:
-                time.sleep(_AGAIN_SECONDS)
-                continue
-            if not self._elsewhere:
-                raise error from lost
-            self._go_elsewhere(_cannot(error) if is_over else "does not come back")
-            deadline = time.monotonic() + SECONDS
+            except (DeviceError, UnfitError) as caught:
+                deadline = self._next_try(caught, lost, deadline)
+
+    def _next_try(
+        self, caught: DeviceError | UnfitError, lost: DeviceError, deadline: float
+    ) -> float:
+        """Waits for the device, or goes elsewhere; until when that is waited for."""
+        error = caught.error if isinstance(caught, UnfitError) else caught
+        # That of before had all that it takes, and may need a moment to have it again.
+        is_over = error is not caught and self._is_elsewhere
+        if not is_over and time.monotonic() <= deadline:
+            time.sleep(_AGAIN_SECONDS)
+            return deadline
+        if not self._elsewhere:
+            raise error from lost
+        self._go_elsewhere(_cannot(error) if is_over else "does not come back")
+        return time.monotonic() + SECONDS
 
     @property
     def _is_elsewhere(self) -> bool:

@@ -21,7 +21,8 @@ from odtc.cli.training.checkpoints import Checkpoints
 from odtc.cli.training.reconnect import RecoverableTrainer
 from odtc.cli.training.running import Running
 from odtc.core.errors import DeviceError, DeviceLostError, ExitCode
-from tests.runtime_rpc.own_server import ARM, NATIVE, serving
+from odtc.runtime_rpc.tracker.greeting import status
+from tests.runtime_rpc.own_server import ARM, NATIVE, address, serving
 
 STEPS = 40
 
@@ -81,6 +82,17 @@ def test_it_goes_on_to_the_same_bits(
     assert all(np.array_equal(value, expected[name]) for name, value in found.items())
 
 
+def wait_until_free(url: str) -> None:
+    deadline = time.monotonic() + 15
+    while True:
+        said = status(address(url), 5.0, url)
+        assert said is not None
+        if not said["busy"]:
+            return
+        assert time.monotonic() < deadline, said
+        time.sleep(0.1)
+
+
 @contextmanager
 def on_one_core() -> Iterator[None]:
     """A block in which what is started may run on one core alone."""
@@ -120,6 +132,7 @@ def test_it_goes_on_with_what_a_device_has(
         options = ["--cores", "all", "--threads", "2", "--storage", str(storage), "--offload-state"]
         code = train(files, checkpoint, "--device", first, *options, "--elsewhere", other, last)
         thread.join()
+        wait_until_free(last)
     said = capsys.readouterr().err
     assert code == ExitCode.OK, said
     assert f"{first} does not come back; trying {other}" in said
