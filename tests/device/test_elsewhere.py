@@ -18,7 +18,7 @@ from odtc.cli.main import main
 from odtc.cli.training import reconnect
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc import connect as connecting
-from odtc.runtime_rpc.adb import state
+from odtc.runtime_rpc.adb import local_tracker, state
 from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone, adb_phone
 from tests.device.adb_host import plug_in, wait_until_free
@@ -69,7 +69,10 @@ def test_it_goes_on_to_the_same_bits(
         code = train(tmp_path, checkpoint, "--device", first, "--elsewhere", second)
         thread.join()
     said = capsys.readouterr().err
+    known = state.find(phone.serial)
+    assert known
     state.forget(phone.serial)
+    local_tracker.stop_if_unused(known.tracker)
     assert code == ExitCode.OK, said
     assert f"{first} does not come back; trying {second}" in said
     assert f"the device is {second} now; going on from step " in said
