@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from odtc.backends.decisions import MachineModel
+from odtc.backends.gpu.tile_speeds import OF_H200, OF_PHONES, TileSpeed
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,8 @@ class Gpu(MachineModel):
         group: work-items of the groups that kernels are cut into, a power of two.
         accumulators: register budget of a product: the most sums that a work-item holds.
         groups: work-groups that keep the GPU busy; sums are cut into parts to have as many.
+        units: that compute groups at once; 1 where that is not known.
+        tiles: of products, with their speeds.
         split_bytes: most bytes of such parts.
         offset_bits: width of an element's offset in an arena.
         most_items: most work-items of a group.
@@ -26,6 +29,8 @@ class Gpu(MachineModel):
     group: int = 256
     accumulators: int = 64
     groups: int = 128
+    units: int = 1
+    tiles: tuple[TileSpeed, ...] = OF_PHONES
     split_bytes: int = 4 << 20
     offset_bits: int = 32
     most_items: int = 256
@@ -41,7 +46,9 @@ class Gpu(MachineModel):
         return "float16" if self.multiplies_half else "float32"
 
 
-# Any GPU of a phone; and one that computes hundreds of groups at once, with memory for their sums:
-# on an H100 half as many parts of sums were up to a quarter faster than 512 groups.
+# Any GPU of a phone; and one that computes hundreds of groups at once, with memory for their sums,
+# as an H100 or H200.
 PHONE = Gpu()
-LARGE = Gpu(groups=256, split_bytes=64 << 20, offset_bits=64, buffers=None)
+LARGE = Gpu(
+    groups=256, units=132, tiles=OF_H200, split_bytes=64 << 20, offset_bits=64, buffers=None
+)

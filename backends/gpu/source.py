@@ -23,6 +23,11 @@ _OF_TENSORS = 4
 # Memory that a group shares, and tensors.
 _SHARED = re.compile(r"^( *__local \w+ (\w+)\[\d+\]);$", re.MULTILINE)
 _MEMORY = re.compile(r"\b(__local|__global) (float|half)(?: (\w+)\[|\* restrict (\w+))")
+# The places of neighbours, which TVM computes each where it cannot tell that a vector is aligned.
+_PLACES = re.compile(
+    rf"\b(?:int|long){_OF_TENSORS} (\w+) = .*\+\(1\*0\), .*\+\(1\*{_OF_TENSORS - 1}\)\);$",
+    re.MULTILINE,
+)
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
@@ -60,9 +65,11 @@ def aligned(source: str) -> str:
     """The source with vectors of products that are read and written at once.
 
     TVM does so by `vload` and `vstore`, which promise no more than where an element lies, so that a
-    driver may take one after the other. Vectors of products lie at multiples of their size
-    (`product.Shared`, `runs.py`): of tensors, products alone read four floats at once.
+    driver may take one after the other; or, of a tensor with an offset, reads one after the other
+    itself. Vectors of products lie at multiples of their size (`product.Shared`, `runs.py`): of
+    tensors, products alone read four floats at once.
     """
+    side_by_side = {match[1] for match in _PLACES.finditer(source)}
     for match in _MEMORY.finditer(source):
         (space, kind), name = match.group(1, 2), match[3] or match[4]
         if space == "__global" and kind != "float":
@@ -72,6 +79,13 @@ def aligned(source: str) -> str:
         store = re.compile(rf"\bvstore{lanes}\((.*), 0, {name} \+ (.*)\);$", re.MULTILINE)
         source = load.sub(rf"*({space} {kind}\1*)({name} + ", source)
         source = store.sub(rf"*({space} {kind}\1*)({name} + \3) = \2;", source)
+        each = ",".join(rf"{name}\[\1\.s{lane}\]" for lane in range(1, _OF_TENSORS))
+        gather = re.compile(rf"\(\({kind}{_OF_TENSORS}\)\({name}\[(\w+)\.s0\],{each}\)\)")
+        at_once = rf"(*({space} {kind}{_OF_TENSORS}*)({name} + \1.s0))"
+        source = gather.sub(
+            lambda found, to=at_once: found.expand(to) if found[1] in side_by_side else found[0],
+            source,
+        )
     return _SHARED.sub(r"\1 __attribute__((aligned(16)));", source)
 
 

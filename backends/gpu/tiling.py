@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, HALF, SINGLE, Arithmetic
+from odtc.backends.gpu.tile_speeds import TileSpeed
 
 # Terms of a slice that are worth a trial.
 _SLICES = (16, 32, 8, 4)
@@ -11,13 +12,11 @@ _SLICES = (16, 32, 8, 4)
 _LEAST_TERMS = 64
 # Banks of the memory that a group shares, and numbers that an item reads of it at once, at most.
 _BANKS, _AT_ONCE = 32, 4
+# Work-items that keep a GPU busy, and multiply-adds that take as long as a part of a result, which
+# is written to memory and read again.
+_BUSY, _PART = 1 << 15, 64
 # A product of fewer terms, rows or columns stays in float32: it would gain nothing.
 _LEAST_OF_HALF = 16
-# Rows and columns of results of an item, and how fast it is with these: a larger tile reads the
-# memory that its group shares less often for each product.
-_SHARES = {(8, 8): 1.0, (4, 8): 0.85, (4, 4): 0.7, (2, 4): 0.5, (1, 2): 0.25}
-# The same of groups of half as many items: a slice is read for fewer products.
-_OF_HALF_A_GROUP = 0.95
 # Others that are worth a trial.
 _MORE_SHARES = ((8, 4), (16, 4), (4, 16), (8, 2), (2, 8), (4, 2), (2, 2), (16, 8), (8, 16))
 # Splits beside those that keep a GPU busy: times these.
@@ -32,6 +31,11 @@ class ProductExtent:
     rows: int
     depth: int
     columns: int
+
+    @property
+    def results(self) -> int:
+        """Number of results."""
+        return self.batch * self.rows * self.columns
 
 
 @dataclass(frozen=True)
@@ -76,50 +80,68 @@ class Tiling:
 
     def use(self, extent: ProductExtent) -> float:
         """The share of its results that are wanted."""
-        wanted = extent.batch * extent.rows * extent.columns
-        return wanted / (self.tiles(extent) * self.height * self.width)
+        return extent.results / (self.tiles(extent) * self.height * self.width)
 
 
 def tiling_of(extent: ProductExtent, gpu: Gpu) -> Tiling:
-    """The fastest tiles, and sums in as many parts as it takes to keep the GPU busy."""
-    chosen = _tile(extent, gpu)
-    most = max(extent.depth // chosen.arithmetic.terms, 1)
-    size = extent.batch * extent.rows * extent.columns * 4
-    room = max(gpu.split_bytes // size, 1)
-    splits = min(
-        max(round(gpu.groups / chosen.tiles(extent)), 1),
-        max(extent.depth // _LEAST_TERMS, 1),
-        room,
-    )
+    """The fastest tiles, and sums in as many parts as keep the GPU busy, by a model."""
+    arithmetic = _arithmetic(extent, gpu)
+    speeds = {
+        tile: each.speed for each in gpu.tiles if _fits(tile := _tile(each, arithmetic, gpu), gpu)
+    }
+    usual = min(speeds, key=lambda tile: _fastest(tile, extent, gpu, speeds[tile])[0])
+    tile = _decided(usual, extent, gpu)
+    _, splits = _fastest(tile, extent, gpu, speeds.get(tile, 1.0))
+    most = min(max(extent.depth // tile.arithmetic.terms, 1), _room(extent, gpu))
     others = {int(splits * times) for times in _MORE_SPLITS}
     possible = [(other,) for other in sorted(others, key=lambda n: abs(n - splits))]
-    (splits,) = gpu.decide(
-        "splits", [n for n in possible if 1 <= n[0] <= min(most, room)], (splits,)
-    )
-    return replace(chosen, splits=splits)
+    (splits,) = gpu.decide("splits", [n for n in possible if 1 <= n[0] <= most], (splits,))
+    return replace(tile, splits=splits)
 
 
-def _tile(extent: ProductExtent, gpu: Gpu) -> Tiling:
-    """The tile that is the fastest by its speed and by the share of it that is wanted."""
-    down, arithmetic = gpu.group // ACROSS, _arithmetic(extent, gpu)
-    tilings = {
-        Tiling(*share, each, 1, arithmetic): speed * times
-        for share, speed in _SHARES.items()
-        for each, times in ((down, 1.0), (down // 2, _OF_HALF_A_GROUP))
-    }
-    speeds = {each: speed for each, speed in tilings.items() if _fits(each, gpu)}
-    chosen = max(speeds, key=lambda each: speeds[each] * each.use(extent))
+def _tile(each: TileSpeed, arithmetic: Arithmetic, gpu: Gpu) -> Tiling:
+    if arithmetic == SINGLE:
+        arithmetic = replace(SINGLE, terms=each.terms)
+    return Tiling(each.rows, each.columns, gpu.group // each.share // ACROSS, 1, arithmetic)
+
+
+def _fastest(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float) -> tuple[float, int]:
+    """The least time of a tile over all numbers of parts, and that number."""
+    most = min(max(extent.depth // _LEAST_TERMS, 1), _room(extent, gpu), gpu.groups)
+    return min((_time(tile, extent, gpu, speed, splits), splits) for splits in range(1, most + 1))
+
+
+def _time(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float, splits: int) -> float:
+    """Multiply-adds of a GPU without idle units that take as long as the product.
+
+    Its units take groups in turns. In the last one, some have none.
+    """
+    groups, items = tile.tiles(extent) * splits, tile.down * ACROSS
+    items_in_turn = max(parts_of(groups, gpu.units) * gpu.units * items, _BUSY)
+    terms = parts_of(parts_of(extent.depth, splits), tile.arithmetic.terms) * tile.arithmetic.terms
+    sums = _PART * splits * extent.results if splits > 1 else 0
+    return items_in_turn * tile.rows * tile.columns * terms / speed + sums
+
+
+def _room(extent: ProductExtent, gpu: Gpu) -> int:
+    """Parts of a sum for which there is memory."""
+    return max(gpu.split_bytes // (extent.results * 4), 1)
+
+
+def _decided(usual: Tiling, extent: ProductExtent, gpu: Gpu) -> Tiling:
+    """The usual tile, or another one that a record has."""
     others = [
-        Tiling(*share, each, 1, arithmetic)
-        for each in (down, down // 2, down * 2, down // 4)
-        for share in (*_SHARES, *_MORE_SHARES)
-        if 1 <= each <= gpu.most_items // ACROSS
+        replace(usual, rows=rows, columns=columns, down=down)
+        for down in dict.fromkeys(gpu.group * n // 4 // ACROSS for n in (4, 2, 8, 1))
+        for rows, columns in dict.fromkeys(
+            (*((each.rows, each.columns) for each in gpu.tiles), *_MORE_SHARES)
+        )
+        if 1 <= down <= gpu.most_items // ACROSS
     ]
     likely = sorted((each for each in others if _fits(each, gpu)), key=lambda t: -t.use(extent))
     shapes = [(each.rows, each.columns, each.down) for each in likely]
-    usual = (chosen.rows, chosen.columns, chosen.down)
-    rows, columns, down = gpu.decide("tile", shapes, usual)
-    return _sliced(Tiling(rows, columns, down, 1, arithmetic), gpu)
+    rows, columns, down = gpu.decide("tile", shapes, (usual.rows, usual.columns, usual.down))
+    return _sliced(replace(usual, rows=rows, columns=columns, down=down), gpu)
 
 
 def _sliced(tile: Tiling, gpu: Gpu) -> Tiling:

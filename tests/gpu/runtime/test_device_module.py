@@ -57,3 +57,26 @@ def test_vectors_of_shared_memory_are_read_at_once(library: bytes) -> None:
     )
     source = library[library.index(b"// Function: ") :].decode(errors="replace")
     assert "*(__local float4*)(" in source
+
+
+def test_vectors_of_tensors_are_read_at_once() -> None:
+    """Where TVM cannot tell that an offset is a multiple, it reads each element by itself."""
+    places = ", ".join(f"((i * 8) + offset)+(1*{lane})" for lane in range(4))
+    elements = ",".join(f"x[v.s{lane}]" for lane in range(4))
+    far = places.replace("(1*", "(6*")
+    source = (
+        "__kernel void k(__global float* restrict x, int offset) {\n"
+        f"  int4 v = (int4)({places});\n"
+        f"  a[0] = ((float4)({elements}));\n"
+        f"  int4 w = (int4)({far});\n"
+        f"  a[1] = ((float4)({elements.replace('v.', 'w.')}));\n"
+    )
+    found = aligned(source)
+    assert "a[0] = (*(__global float4*)(x + v.s0));" in found
+    assert "a[1] = ((float4)(x[w.s0],x[w.s1],x[w.s2],x[w.s3]));" in found
+
+
+def test_a_product_reads_no_vector_of_a_tensor_by_elements(library: bytes) -> None:
+    source = library[library.index(b"// Function: ") :].decode(errors="replace")
+    assert "(*(__global float4*)(arg" in source
+    assert not re.search(r"\[\w+\.s3\]", source)

@@ -1,0 +1,50 @@
+"""How fast tiles of a product are, relative to the fastest one of the same GPU."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TileSpeed:
+    """A tile that kernels may take.
+
+    Attributes:
+        rows: results of a work-item along the rows.
+        columns: along the columns.
+        share: of the GPU's usual group that takes the tile: 1 over so much.
+        terms: of a slice of the sum, in float32.
+        speed: multiply-adds a second, where the GPU has as many tiles as it likes.
+    """
+
+    rows: int
+    columns: int
+    share: int
+    terms: int
+    speed: float
+
+
+# A larger tile reads the memory that its group shares less often for each product, and half a group
+# reads a slice for fewer products.
+OF_PHONES = tuple(
+    TileSpeed(rows, columns, share, 8, speed * times)
+    for rows, columns, speed in ((8, 8, 1.0), (4, 8, 0.85), (4, 4, 0.7), (2, 4, 0.5), (1, 2, 0.25))
+    for share, times in ((1, 1.0), (2, 0.95))
+)
+# Measured on an H200 through OpenCL, as the mean of three orders of the operands, of 4,224 x 1,024
+# by 1,024 x 3,072: as many tiles for each of its units, whatever their shape. 1.0 is 48.2 TFLOP/s.
+OF_H200 = (
+    TileSpeed(8, 8, 1, 8, 1.0),
+    TileSpeed(8, 8, 2, 16, 0.96),
+    TileSpeed(6, 8, 1, 16, 0.93),
+    TileSpeed(8, 6, 1, 16, 0.92),
+    TileSpeed(8, 6, 2, 16, 0.92),
+    TileSpeed(12, 4, 2, 16, 0.89),
+    TileSpeed(8, 4, 1, 16, 0.87),
+    TileSpeed(8, 4, 2, 16, 0.84),
+    TileSpeed(4, 8, 1, 16, 0.80),
+    TileSpeed(4, 8, 2, 16, 0.74),
+    TileSpeed(4, 4, 1, 16, 0.69),
+    TileSpeed(2, 4, 1, 8, 0.5),
+    TileSpeed(2, 4, 2, 8, 0.48),
+    TileSpeed(1, 2, 1, 8, 0.25),
+    TileSpeed(1, 2, 2, 8, 0.24),
+)
