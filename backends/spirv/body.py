@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from odtc.backends.spirv.module import Module, instruction
 from odtc.backends.spirv.opcodes import (
     ACQUIRE_RELEASE,
-    BUFFER_MEMORY,
     UNROLL,
     WORKGROUP_MEMORY,
     WORKGROUP_SCOPE,
@@ -65,9 +64,12 @@ class Body:
         return new
 
     def barrier(self) -> None:
-        """Emits a barrier of the work-group, which also makes its writes visible."""
+        """Emits a barrier of the work-group, which also makes its writes to shared memory visible.
+
+        What it reads from buffers stays on its way meanwhile.
+        """
         scope = self._types.constant(UINT32, WORKGROUP_SCOPE)
-        semantics = ACQUIRE_RELEASE | WORKGROUP_MEMORY | BUFFER_MEMORY
+        semantics = ACQUIRE_RELEASE | WORKGROUP_MEMORY
         memory = self._types.constant(UINT32, semantics)
         self.do(Op.CONTROL_BARRIER, scope, scope, memory)
 

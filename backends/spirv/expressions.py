@@ -15,8 +15,9 @@ from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import load_vector
 from odtc.backends.spirv.intrinsics import call
-from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.kernel import VECTOR, KernelWriter
 from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
+from odtc.backends.spirv.shared import load_shared
 from odtc.backends.spirv.types import BOOL, FLOAT32, INT32, ScalarKind
 
 # Numbers that are loaded at once.
@@ -207,6 +208,8 @@ def _load(kernel: KernelWriter, node: Any) -> Value:
     is_float = kind == place.stored == FLOAT32
     if place.binding is not None and is_vector and is_float and kernel.kind(index) == INT32:
         return load_vector(kernel, place, kernel.scalar(index.base), int(index.lanes))
+    if place.in_vectors and kernel.type_of(node.ty)[1] == VECTOR:
+        return load_shared(kernel, place, index)
     of = kernel.types.scalar(place.stored)
     loaded = [kernel.body.value(Op.LOAD, of, each) for each in kernel.elements(place, index)]
     if place.storage is StorageClass.STORAGE_BUFFER:

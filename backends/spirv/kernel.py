@@ -16,6 +16,9 @@ from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, StorageClass
 from odtc.backends.spirv.types import INT32, UINT32, ScalarKind, Types, parse
 from odtc.core.errors import BuildError
 
+# Scalars of a vector in shared memory.
+VECTOR = 4
+
 
 @dataclass(frozen=True)
 class BufferPlace:
@@ -27,6 +30,7 @@ class BufferPlace:
         stored: the kind of a scalar there.
         lanes: scalars of an element.
         binding: of a storage buffer.
+        in_vectors: whether the variable is an array of vectors of `VECTOR` scalars.
     """
 
     variable: int
@@ -34,6 +38,7 @@ class BufferPlace:
     stored: ScalarKind
     lanes: int = 1
     binding: int | None = None
+    in_vectors: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class KernelWriter:
         vectors: ids of variables that are storage buffers of vectors, by binding and lanes.
         structs: types of storage buffers, by their variables.
         written: ids of the variables that something is stored in.
+        read_in_vectors: buffers of shared memory that are arrays of vectors.
     """
 
     def __init__(self, name: str, translators: Translators) -> None:
@@ -73,6 +79,7 @@ class KernelWriter:
         self.vectors: dict[tuple[int, int], int] = {}
         self.structs: dict[int, int] = {}
         self.written: set[int] = set()
+        self.read_in_vectors: set[Any] = set()
         self._translators = translators
 
     def value(self, expression: ir.Expr) -> Value:
@@ -123,7 +130,7 @@ class KernelWriter:
         """Pointers to the scalars that an index means: of each of its lanes, all of an element."""
         kind, first = self.kind(index), self.value(index)
         if place.lanes == 1:
-            return [self._pointer(place, each) for each in first]
+            return [self._pointer(place, each, kind) for each in first]
         lanes = self.constant(kind, place.lanes)
         return [
             self._pointer(
@@ -134,15 +141,23 @@ class KernelWriter:
                     self.compute(Op.I_MUL, kind, each, lanes),
                     self.constant(kind, lane),
                 ),
+                kind,
             )
             for each in first
             for lane in range(place.lanes)
         ]
 
-    def _pointer(self, place: BufferPlace, index: int) -> int:
+    def _pointer(self, place: BufferPlace, index: int, kind: ScalarKind) -> int:
         of = self.types.pointer(place.storage, self.types.scalar(place.stored))
         path = [self.constant(INT32, 0)] if place.storage is StorageClass.STORAGE_BUFFER else []
-        return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *path, index)
+        path += self._in_vector(index, kind) if place.in_vectors else [index]
+        return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *path)
+
+    def _in_vector(self, index: int, kind: ScalarKind) -> list[int]:
+        """The number of the vector that a scalar is in, and its place there."""
+        shift = self.constant(UINT32, VECTOR.bit_length() - 1)
+        vector = self.compute(Op.SHIFT_RIGHT_LOGICAL, kind, index, shift)
+        return [vector, self.compute(Op.BITWISE_AND, kind, index, self.constant(kind, VECTOR - 1))]
 
     def allocate(
         self, storage: StorageClass, kind: ScalarKind, lanes: int, length: int

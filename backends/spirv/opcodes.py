@@ -35,6 +35,7 @@ class Op(IntEnum):
     ACCESS_CHAIN = 65
     DECORATE = 71
     MEMBER_DECORATE = 72
+    COMPOSITE_CONSTRUCT = 80
     COMPOSITE_EXTRACT = 81
     CONVERT_F_TO_U = 109
     CONVERT_F_TO_S = 110
@@ -175,5 +176,5 @@ GL_COMPUTE, LOCAL_SIZE = 5, 17
 LOGICAL_ADDRESSING, GLSL450_MODEL = 0, 1
 UNROLL = 1
 WORKGROUP_SCOPE, ACQUIRE_RELEASE = 2, 0x8
-# Memory semantics of storage buffers, and of workgroup memory.
-BUFFER_MEMORY, WORKGROUP_MEMORY = 0x40, 0x100
+# Memory semantics of workgroup memory.
+WORKGROUP_MEMORY = 0x100

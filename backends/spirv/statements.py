@@ -8,8 +8,9 @@ from typing import Any
 from tvm import ir, tirx
 
 from odtc.backends.spirv.conversions import cast
-from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.kernel import VECTOR, KernelWriter
 from odtc.backends.spirv.opcodes import BuiltIn, Op, StorageClass
+from odtc.backends.spirv.shared import allocate_vectors, store_shared
 from odtc.backends.spirv.types import UINT32
 
 _SCOPES = {"local": StorageClass.FUNCTION, "shared": StorageClass.WORKGROUP}
@@ -66,6 +67,9 @@ def _store(kernel: KernelWriter, node: Any) -> None:
     (index,) = node.indices
     values = kernel.value(node.value)
     kernel.written.add(place.variable)
+    if place.in_vectors and len(values) == VECTOR:
+        store_shared(kernel, place, index, values)
+        return
     for pointer, value in zip(kernel.elements(place, index), values, strict=True):
         kernel.body.do(Op.STORE, pointer, cast(kernel, kind, place.stored, value))
 
@@ -86,6 +90,9 @@ def _allocate(kernel: KernelWriter, node: Any) -> None:
         raise kernel.unknown(f"{scope or 'global'} memory of its own")
     kind, lanes = kernel.type_of(buffer)
     length = math.prod(int(size) for size in buffer.shape)
+    if buffer in kernel.read_in_vectors:
+        kernel.buffers[buffer] = allocate_vectors(kernel, lanes, length)
+        return
     kernel.buffers[buffer] = kernel.allocate(_SCOPES[scope], kind, lanes, length)
 
 

@@ -98,6 +98,11 @@ class Types:
         size = self.constant(UINT32, length)
         return self._module.type(Op.TYPE_ARRAY, self.computed(kind), size)
 
+    def vectors(self, kind: ScalarKind, lanes: int, length: int) -> int:
+        """The id of the type of an array of vectors in shared memory."""
+        size = self.constant(UINT32, length)
+        return self._module.type(Op.TYPE_ARRAY, self.vector(kind, lanes), size)
+
     def in_buffer(self, kind: ScalarKind) -> None:
         """Requires the capability to hold the kind in a buffer."""
         if kind.bits in _IN_BUFFERS:

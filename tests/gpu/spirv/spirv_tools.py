@@ -11,6 +11,7 @@ _NAME, _DECORATE, _BINDING = 5, 71, 33
 _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
 _TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER = 32, 59, 12
 _TYPE_VECTOR, _LOAD = 23, 61
+_CONSTANT, _CONTROL_BARRIER = 43, 224
 _SELECTION_MERGE, _BRANCH = 247, 250
 # Or, and, not.
 _LOGICAL = (166, 167, 168)
@@ -99,6 +100,13 @@ def questions(shader: Shader) -> int:
         for merge, branch in itertools.pairwise(found)
         if merge[0] & 0xFFFF == _SELECTION_MERGE and branch[0] & 0xFFFF == _BRANCH
     )
+
+
+def barriers(shader: Shader) -> list[int]:
+    """Returns the memory semantics of each barrier."""
+    found = list(_instructions(shader))
+    constants = {words[2]: words[3] for words in found if _is(words, _CONSTANT)}
+    return [constants[words[3]] for words in found if _is(words, _CONTROL_BARRIER)]
 
 
 def vectors_loaded(shader: Shader) -> int:
