@@ -141,19 +141,23 @@ def _emit_tiles(
         accumulators = Accumulators(tiling.rows, tiling.columns, tiling.arithmetic)
         m0, p0 = row_tile * height, column_tile * width
         y, x = item // ACROSS, item % ACROSS
-        end = tirx.min((part + 1) * share, index(slices.count))
+        begin = part * share
+        end = tirx.min(begin + share, index(slices.count))
+        # The last parts may have fewer slices, or none.
+        steps = share if tiling.splits == 1 else tirx.max(end - begin, 0)
         copies = [
             _Copy(near_left, left, slices, (n, m0, extent.rows), (item, items)),
             _Copy(near_right, right, slices, (n, p0, extent.columns), (item, items)),
         ]
         for copy in copies:
-            copy.fetch(part * share, end)
-        with T.serial(share) as step:
+            copy.fetch(begin, end)
+        with T.serial(steps) as step:
             for copy in copies:
                 copy.put()
+            T.evaluate(T.tvm_storage_sync("shared"))
             # While this slice is multiplied, the next one is being loaded.
             for copy in copies:
-                copy.fetch(part * share + step + 1, end)
+                copy.fetch(begin + step + 1, end)
             accumulators.add(near_left.read, near_right.read, y * tiling.rows, x)
         with T.unroll(tiling.rows) as i, T.unroll(tiling.columns) as j:
             m, p = m0 + y * tiling.rows + i, p0 + accumulators.column(j, x)
@@ -235,16 +239,18 @@ class _Copy:
         self._held = T.sblock_alloc_buffer((self._turns,), of_many, scope="local")
 
     def fetch(self, number: ir.Expr, end: ir.Expr) -> None:
-        """Emits the reads of the elements of a slice, into registers.
+        """Emits the reads of the elements of a slice, into registers; zeros outside of the operand.
 
-        Where there are none, nothing is read: from slice `end` on, and outside of the operand.
+        From slice `end` on registers stay as they are. To set them to zero there would be no more
+        work; but then NVIDIA's compiler for OpenCL moves the reads behind all that is multiplied
+        meanwhile.
         """
         n, first, length = self._where
         zero = splat(tirx.const(0.0, self._near.dtype), self._lanes)
-        with T.unroll(self._turns) as turn:
+        with T.If(number < end), T.Then(), T.unroll(self._turns) as turn:
             k, at = self._place(turn)
             term, is_there = self._slices.term(number, k)
-            inside = tirx.all(number < end, first + at < length, *is_there)
+            inside = tirx.all(first + at < length, *is_there)
             value = neighbours(self._operand.read(n, first + at, term), self._lanes)
             value = rounded(value, self._near.dtype)
             T.buffer_store(self._held, tirx.if_then_else(inside, value, zero), [turn])

@@ -108,10 +108,10 @@ def _tile(each: TileSpeed, arithmetic: Arithmetic, gpu: Gpu) -> Tiling:
 def _fastest(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float) -> tuple[float, int]:
     """The least time of a tile over all numbers of parts, and that number."""
     most = min(max(extent.depth // _LEAST_TERMS, 1), _room(extent, gpu), gpu.groups)
-    return min((_time(tile, extent, gpu, speed, splits), splits) for splits in range(1, most + 1))
+    return min((time_of(tile, extent, gpu, speed, splits), splits) for splits in range(1, most + 1))
 
 
-def _time(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float, splits: int) -> float:
+def time_of(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float, splits: int) -> float:
     """Multiply-adds of a GPU without idle units that take as long as the product.
 
     Its units take groups in turns. In the last one, some have none.

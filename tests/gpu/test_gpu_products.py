@@ -15,13 +15,14 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.gpu import product_loops
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.gpu.multiply import ACROSS
 from odtc.backends.gpu.product_loops import GPU_LOOPS
-from odtc.backends.gpu.tiling import ProductExtent, apart, tiling_of
+from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, tiling_of, time_of
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.spirv.assemble import Shader
 from tests.fast import examples, fast_if
 from tests.gpu.on_device import KINDS, run_kernel
-from tests.gpu.spirv.spirv_tools import check_valid, questions, vectors_loaded
+from tests.gpu.spirv.spirv_tools import barriers, check_valid, questions, vectors_loaded
 
 MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
 
@@ -67,6 +68,15 @@ def test_matrices(
     stored = [x.swapaxes(1, 2).copy() if t else x for x, t in zip((a, b), transposed, strict=True)]
     out = (count, rows, columns)
     assert_close(product(kind, "matmul", transposed, stored, out, MACHINES[machine]), a @ b)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_without_slices(kind: str) -> None:
+    """Nine slices in eight parts of two: three parts have none, and one has half."""
+    a, b = noise(1, 5, 72), noise(1, 72, 9)
+    gpu, decisions = PHONE.telling({"splits": (8,)})
+    assert_close(product(kind, "matmul", (0, 0), [a, b], (1, 5, 9), gpu), a @ b)
+    assert decisions.made["splits"].taken == (8,)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,6 +147,33 @@ def test_vectors_of_shared_memory_lie_at_multiples_of_their_size() -> None:
         tiling = tiling_of(ProductExtent(1, 512, 512, 512), machine)
         assert tiling.height % 4 == tiling.width % 4 == 0
     assert all(apart(terms) % 4 == 0 for terms in (4, 8, 16, 32))
+
+
+@given(st.integers(1, 8), st.integers(1, 512), st.integers(1, 4096), st.integers(1, 512))
+def test_no_tile_alone_is_faster_by_the_model(
+    batch: int, rows: int, depth: int, columns: int
+) -> None:
+    """What is chosen takes no longer than any tile whose sums are in one part."""
+    extent = ProductExtent(batch, rows, depth, columns)
+    for gpu in (PHONE, LARGE):
+        tiling = tiling_of(extent, gpu)
+        speeds = {(t.rows, t.columns, gpu.group // t.share): t.speed for t in gpu.tiles}
+        speed = speeds[tiling.rows, tiling.columns, tiling.down * ACROSS]
+        time = time_of(tiling, extent, gpu, speed, tiling.splits)
+        for each in gpu.tiles:
+            other = Tiling(
+                each.rows, each.columns, gpu.group // each.share // ACROSS, 1, tiling.arithmetic
+            )
+            assert time <= time_of(other, extent, gpu, each.speed, 1) * (1 + 8 / depth)
+
+
+def test_tiles_leave_no_units_idle_in_a_last_turn() -> None:
+    """Of 4,096 x 768 results 192 tiles of 128 x 128 would be one turn of 132 units and a half."""
+    for depth, columns in ((3072, 768), (768, 768), (768, 3072)):
+        extent = ProductExtent(1, 4096, depth, columns)
+        tiling = tiling_of(extent, LARGE)
+        groups = tiling.tiles(extent) * tiling.splits
+        assert groups / (-(-groups // LARGE.units) * LARGE.units) > 0.9
 
 
 def test_a_gradient_of_a_window_that_steps_takes_no_product_that_is_nothing() -> None:
@@ -276,3 +313,21 @@ def test_vectors_are_read_where_rows_are_of_whole_ones(depth: int, made: list[Sh
     a, b = noise(1, _ROWS, depth), noise(1, _COLUMNS, depth)
     product("vulkan", "matmul", (0, 1), [a, b], (1, _ROWS, _COLUMNS), PHONE)
     assert sum(map(vectors_loaded, made)) == (0 if depth % 4 else 2 * 2)
+
+
+def test_what_a_group_shares_is_read_in_vectors(made: list[Shader]) -> None:
+    """Through Vulkan: two reads of each operand's tensor, and one of its slice."""
+    a, b = noise(1, 2048, 16), noise(1, 1024, 16)
+    found = product("vulkan", "matmul", (0, 1), [a, b], (1, 2048, 1024), PHONE)
+    assert_close(found, a @ b.swapaxes(1, 2))
+    for shader in made:
+        check_valid(shader)
+    assert sum(map(vectors_loaded, made)) == 2 * 2 + 2
+
+
+def test_barriers_leave_reads_of_buffers_on_their_way(made: list[Shader]) -> None:
+    """They order what is shared alone, as those of OpenCL: the next slice is being loaded."""
+    a, b = noise(1, 64, 64), noise(1, 64, 64)
+    product("vulkan", "matmul", (0, 1), [a, b], (1, 64, 64), PHONE)
+    acquire_release, shared = 0x8, 0x100
+    assert [barriers(shader) for shader in made] == [[acquire_release | shared] * 2]
