@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.gpu.tile_speeds import OF_H200_VULKAN
 
 _SHARED = 32 << 10
 _BY_OPENCL, _BY_BOTH = frozenset({"opencl"}), frozenset({"opencl", "vulkan"})
@@ -52,4 +53,7 @@ GPUS: dict[str, Gpu] = dict(
 
 # Whatever device is there. NVIDIA's compiler for Vulkan (seen on an H100 in 2026) makes wrong code
 # of divisions in indices of 64 bits, which lavapipe and its own compiler for OpenCL get right.
-OF_HOSTS = {"host-opencl": LARGE, "host-vulkan": replace(LARGE, offset_bits=32)}
+OF_HOSTS = {
+    "host-opencl": LARGE,
+    "host-vulkan": replace(LARGE, offset_bits=32, tiles=OF_H200_VULKAN),
+}

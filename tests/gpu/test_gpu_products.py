@@ -13,7 +13,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu import product_loops
-from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.multiply import ACROSS
 from odtc.backends.gpu.product_loops import GPU_LOOPS
@@ -155,7 +155,7 @@ def test_no_tile_alone_is_faster_by_the_model(
 ) -> None:
     """What is chosen takes no longer than any tile whose sums are in one part."""
     extent = ProductExtent(batch, rows, depth, columns)
-    for gpu in (PHONE, LARGE):
+    for gpu in (PHONE, *OF_HOSTS.values()):
         tiling = tiling_of(extent, gpu)
         speeds = {(t.rows, t.columns, gpu.group // t.share): t.speed for t in gpu.tiles}
         speed = speeds[tiling.rows, tiling.columns, tiling.down * ACROSS]
