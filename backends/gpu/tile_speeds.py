@@ -29,8 +29,8 @@ OF_PHONES = tuple(
     for rows, columns, speed in ((8, 8, 1.0), (4, 8, 0.85), (4, 4, 0.7), (2, 4, 0.5), (1, 2, 0.25))
     for share, times in ((1, 1.0), (2, 0.95))
 )
-# Measured on an H200, where every unit has as many tiles: products of BERT-base, and of 4,224 x 1,024
-# by 1,024 x 3,072 in three orders of operands. 1.0 is 45 TFLOP/s through OpenCL, 42 through Vulkan.
+# Measured on an H200, where every unit has as many tiles: products of BERT-base, and of
+# 4,224 x 1,024 by 1,024 x 3,072. 1.0 is 45 TFLOP/s through OpenCL, 42 through Vulkan.
 OF_H200 = (
     TileSpeed(8, 8, 2, 16, 1.0),
     TileSpeed(8, 8, 1, 8, 0.97),

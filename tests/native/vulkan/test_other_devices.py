@@ -100,3 +100,19 @@ except GpuError as error:
     missing = "/nonexistent.json"
     found = printed(code, VK_ICD_FILENAMES=missing, VK_DRIVER_FILES=missing)
     assert found.strip() == f"{DEVICE} no driver of Vulkan was found"
+
+
+def test_a_driver_stays_once_it_was_opened() -> None:
+    """Opened again for each trainer, NVIDIA's fails after some thirty."""
+    code = """
+def mapped():
+    with open("/proc/self/maps") as maps:
+        return "libvulkan_lvp" in maps.read()
+
+print(mapped())
+for _ in range(2):
+    with Device():
+        pass
+    print(mapped())
+"""
+    assert printed(code).split() == ["False", "True", "True"]

@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "vk_gpu.h"
 
@@ -22,6 +23,16 @@ static PFN_vkVoidFunction find(get_proc get, VkInstance instance, const char *na
   return found;
 }
 
+/* Vulkan's library closes a driver with the last instance. NVIDIA's (580) cannot be opened again more than some thirty
+   times, as each time takes static memory of threads: so one instance stays. */
+static void keep_driver(odtc_gpu *gpu, const VkInstanceCreateInfo *info) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static VkInstance kept;
+  pthread_mutex_lock(&mutex);
+  if (!kept && gpu->vk.CreateInstance(info, NULL, &kept)) kept = NULL;
+  pthread_mutex_unlock(&mutex);
+}
+
 odtc_code odtc_vk_open_library(odtc_gpu *gpu, odtc_problem *problem) {
   void *library = open_library(problem);
   if (!library) return problem->code;
@@ -40,6 +51,7 @@ odtc_code odtc_vk_open_library(odtc_gpu *gpu, odtc_problem *problem) {
   if (made == VK_ERROR_INCOMPATIBLE_DRIVER)
     return odtc_fail(problem, ODTC_DEVICE, "no driver of Vulkan was found");
   if (odtc_vk_check(gpu, made, "an instance of Vulkan", problem)) return problem->code;
+  keep_driver(gpu, &info);
   VK_OF_INSTANCE(FIND)
 #undef FIND
   return problem->code;
