@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef __linux__
@@ -12,16 +11,19 @@
 #include <unistd.h>
 #endif
 
+#include "awaited.h"
 #include "memory.h"
 
-/* A kernel follows the last one in less time than a thread takes to wake up: a worker looks for it
-   so many times, some tens of microseconds, before it sleeps. */
-enum { LOOKS = 2000, LOOKS_BETWEEN_YIELDS = 64 };
+/* In the place of the bit of task 0, which the caller runs: workers end. */
+enum { END = 1 };
 
+/* Who begins a task clears its bit. Nobody waits for a worker that has begun none, as where the system
+   keeps it from its core: others run its task, and it finds another one when it comes. What a task
+   computes depends on its number alone, not on the thread that runs it. */
 struct odtc_pool {
-  _Alignas(64) atomic_uint round; /* goes up when there is something to do */
-  _Alignas(64) atomic_int pending;
-  atomic_int failed, sleepers, stopped;
+  odtc_awaited unbegun; /* a bit for each task that nobody has begun, or END */
+  odtc_awaited unended; /* how many of these tasks are not at their end */
+  atomic_int failed;
   odtc_task task;
   void *data;
   odtc_task_group group;
@@ -29,8 +31,6 @@ struct odtc_pool {
   odtc_core *known; /* where workers have cores of their own: all that they may have */
   int known_count;
   int places[ODTC_MOST_THREADS]; /* the core of each worker, then */
-  pthread_mutex_t lock;
-  pthread_cond_t wake;
   struct worker {
     odtc_pool *pool;
     int number;
@@ -96,26 +96,16 @@ int odtc_pool_use(odtc_pool *pool, odtc_pool **before) {
   return pthread_setspecific(pool_of_thread, pool);
 }
 
-static void wait_a_little(int looks) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-  if (looks % LOOKS_BETWEEN_YIELDS == LOOKS_BETWEEN_YIELDS - 1) sched_yield();
-}
-
-static void wait_for_round(odtc_pool *pool, unsigned seen) {
-  for (int n = 0; n < LOOKS; ++n) {
-    if (atomic_load_explicit(&pool->round, memory_order_acquire) != seen) return;
-    wait_a_little(n);
+/* Runs tasks until all are begun; first the one of a number, if it is among them. Not copied into both
+   who call it: apps count bytes. */
+__attribute__((noinline)) static void run_unbegun(odtc_pool *pool, int own) {
+  for (uint64_t left; (left = atomic_load(&pool->unbegun.value)) > END;) {
+    int number = left >> own & 1 ? own : __builtin_ctzll(left);
+    uint64_t bit = (uint64_t)1 << number;
+    if (!(atomic_fetch_and(&pool->unbegun.value, ~bit) & bit)) continue;
+    if (pool->task(number, &pool->group, pool->data)) atomic_store(&pool->failed, 1);
+    if (atomic_fetch_sub(&pool->unended.value, 1) == 1) odtc_awaken(&pool->unended);
   }
-  pthread_mutex_lock(&pool->lock);
-  /* Counted before it looks again: whoever starts a round later sees that somebody sleeps. */
-  atomic_fetch_add(&pool->sleepers, 1);
-  while (atomic_load(&pool->round) == seen) pthread_cond_wait(&pool->wake, &pool->lock);
-  atomic_fetch_sub(&pool->sleepers, 1);
-  pthread_mutex_unlock(&pool->lock);
 }
 
 static void *work(void *argument) {
@@ -124,21 +114,16 @@ static void *work(void *argument) {
   /* A system that refuses it, as for an app in the background, decides itself. */
   if (pool->known) bind(0, pool->places[worker->number - 1]);
   atomic_store_explicit(&worker->thread, own_number(), memory_order_release);
-  for (unsigned seen = 0;; ++seen) {
-    wait_for_round(pool, seen);
-    if (atomic_load(&pool->stopped)) return NULL;
-    if (worker->number < pool->group.tasks && pool->task(worker->number, &pool->group, pool->data))
-      atomic_store(&pool->failed, 1);
-    atomic_fetch_sub_explicit(&pool->pending, 1, memory_order_acq_rel);
+  for (;;) {
+    odtc_await(&pool->unbegun, 0);
+    if (atomic_load(&pool->unbegun.value) == END) return NULL;
+    run_unbegun(pool, worker->number);
   }
 }
 
-static void start_round(odtc_pool *pool) {
-  atomic_fetch_add(&pool->round, 1);
-  if (!atomic_load(&pool->sleepers)) return;
-  pthread_mutex_lock(&pool->lock);
-  pthread_cond_broadcast(&pool->wake);
-  pthread_mutex_unlock(&pool->lock);
+static void offer(odtc_pool *pool, uint64_t tasks) {
+  atomic_store(&pool->unbegun.value, tasks);
+  odtc_awaken(&pool->unbegun);
 }
 
 /* One task after the other: where there is one thread, or a kernel counts more tasks than threads. */
@@ -157,11 +142,12 @@ int odtc_pool_launch(odtc_task task, void *data, int tasks) {
   pool->task = task, pool->data = data;
   pool->group = (odtc_task_group){NULL, tasks};
   atomic_store(&pool->failed, 0);
-  atomic_store(&pool->pending, threads - 1); /* each answers, though it may have no task */
-  start_round(pool);
-  int failed = task(0, &pool->group, data);
-  for (int n = 0; atomic_load_explicit(&pool->pending, memory_order_acquire); ++n) wait_a_little(n);
-  return failed || atomic_load(&pool->failed) ? -1 : 0;
+  atomic_store(&pool->unended.value, (uint64_t)tasks - 1);
+  offer(pool, ((uint64_t)2 << (tasks - 1)) - 2); /* bits 1 to tasks - 1 */
+  if (task(0, &pool->group, data)) atomic_store(&pool->failed, 1);
+  run_unbegun(pool, 0);
+  odtc_await(&pool->unended, 1);
+  return -atomic_load(&pool->failed);
 }
 
 static odtc_code start_worker(odtc_pool *pool, const int *given, odtc_problem *problem) {
@@ -191,7 +177,7 @@ static odtc_code place(odtc_pool *pool, const odtc_core *known, int count, odtc_
     return ODTC_OK;
   size_t bytes = (size_t)count * sizeof *known;
   if (!(pool->known = malloc(bytes)))
-    return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for %d cores", count);
+    return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for threads");
   memcpy(pool->known, known, bytes);
   pool->known_count = count;
   return ODTC_OK;
@@ -205,8 +191,8 @@ odtc_code odtc_pool_make(int threads, const int *given, const odtc_core *known, 
   odtc_pool *pool = odtc_allocate(sizeof *pool);
   if (!pool) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for threads");
   *pool = (odtc_pool){.threads = threads};
-  pthread_mutex_init(&pool->lock, NULL);
-  pthread_cond_init(&pool->wake, NULL);
+  odtc_awaited_make(&pool->unbegun);
+  odtc_awaited_make(&pool->unended);
   odtc_code code = given || !known ? ODTC_OK : place(pool, known, count, problem);
   if (!code) code = start_workers(pool, given, problem);
   if (code)
@@ -218,11 +204,10 @@ odtc_code odtc_pool_make(int threads, const int *given, const odtc_core *known, 
 
 void odtc_pool_end(odtc_pool *pool) {
   if (!pool) return;
-  atomic_store(&pool->stopped, 1);
-  start_round(pool);
+  offer(pool, END);
   for (int n = 0; n < pool->started; ++n) pthread_join(pool->workers[n].id, NULL);
-  pthread_cond_destroy(&pool->wake);
-  pthread_mutex_destroy(&pool->lock);
+  odtc_awaited_end(&pool->unbegun);
+  odtc_awaited_end(&pool->unended);
   free(pool->known);
   free(pool);
 }
