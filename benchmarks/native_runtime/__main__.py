@@ -34,7 +34,7 @@ from odtc.runtime_rpc.native.android.build import android_runtime
 from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 
 _HERE = Path(__file__).parent
-_MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
+MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
 _BATCH = {"digits": 32, "squeezenet": 4}
 # Steps that follow each other, as in a training: behind a wait they find their caches empty.
 _TURN = {"digits": 20, "squeezenet": 2}
@@ -138,13 +138,13 @@ def sizes(folder: Path) -> dict[str, int]:
     return found
 
 
-def program_of_steps(folder: Path, members: Path) -> list[str]:
-    """Compiles the program in C into a folder; its command, up to the threads."""
+def program_of_steps(folder: Path, members: Path, runtime: Path = FOLDER) -> list[str]:
+    """Compiles the program in C with a runtime into a folder; its command, up to the threads."""
     program = folder / "steps"
-    sources = [*map(str, sorted(FOLDER.glob("*.c"))), str(_HERE / "steps.c")]
-    command = [*compiler_of_c(), "-std=c11", "-O2", f"-I{FOLDER}", *sources, "-o", str(program)]
+    sources = [*map(str, sorted(runtime.glob("*.c"))), str(_HERE / "steps.c")]
+    command = [*compiler_of_c(), "-std=c11", "-O2", f"-I{runtime}", *sources, "-o", str(program)]
     subprocess.run([*command, "-lpthread", "-ldl", "-lm"], check=True)
-    return [str(program), *(str(members / each) for each in _MEMBERS)]
+    return [str(program), *(str(members / each) for each in MEMBERS)]
 
 
 def archive_sizes(folder: Path) -> dict[str, int]:
@@ -168,7 +168,7 @@ def measure(name: str, folder: Path, args: argparse.Namespace, found: Found) -> 
     artifact.save(path := folder / f"{name}.odtc")
     members = folder / name
     members.mkdir()
-    for each in _MEMBERS:
+    for each in MEMBERS:
         (members / each).write_bytes((artifact._bundle.root / each).read_bytes())
     written_batch(artifact, members)
     program = program_of_steps(folder, members)
