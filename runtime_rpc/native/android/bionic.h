@@ -71,7 +71,7 @@ int unlink(const char *);
 ssize_t write(int, const void *, size_t);
 
 /* sys/syscall.h */
-enum { SYS_gettid = 178 };
+enum { SYS_futex = 98, SYS_gettid = 178 };
 
 /* sys/stat.h */
 struct stat {
@@ -137,14 +137,13 @@ typedef struct {
 } pthread_mutex_t, pthread_cond_t;
 #define PTHREAD_ONCE_INIT 0
 #define PTHREAD_MUTEX_INITIALIZER {{0}}
+#define PTHREAD_COND_INITIALIZER {{0}}
 int pthread_create(pthread_t *, const void *, void *(*)(void *), void *);
 int pthread_join(pthread_t, void **);
 int pthread_mutex_init(pthread_mutex_t *, const void *);
 int pthread_mutex_destroy(pthread_mutex_t *);
 int pthread_mutex_lock(pthread_mutex_t *);
 int pthread_mutex_unlock(pthread_mutex_t *);
-int pthread_cond_init(pthread_cond_t *, const void *);
-int pthread_cond_destroy(pthread_cond_t *);
 int pthread_cond_wait(pthread_cond_t *, pthread_mutex_t *);
 int pthread_cond_broadcast(pthread_cond_t *);
 int pthread_key_create(pthread_key_t *, void (*)(void *));

@@ -90,6 +90,8 @@ enum { CLOCK_THREAD_CPUTIME_ID = 3 };
 int nanosleep(const struct timespec *, struct timespec *);
 time_t time(time_t *);
 typedef long pthread_condattr_t;
+int pthread_cond_destroy(pthread_cond_t *);
+int pthread_cond_init(pthread_cond_t *, const void *);
 int pthread_cond_signal(pthread_cond_t *);
 int pthread_cond_timedwait(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
 int pthread_condattr_init(pthread_condattr_t *);

@@ -2,19 +2,13 @@
 #ifndef ODTC_AWAITED_H
 #define ODTC_AWAITED_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 typedef struct {
   _Alignas(64) _Atomic uint64_t value;
-  atomic_int asleep; /* there may be threads that sleep, and that nobody has woken */
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
+  atomic_int sleepers;
 } odtc_awaited;
-
-void odtc_awaited_make(odtc_awaited *awaited);
-void odtc_awaited_end(odtc_awaited *awaited);
 
 /* Waits until the value is 0, or until it is not. */
 void odtc_await(odtc_awaited *awaited, int is_zero);

@@ -191,8 +191,6 @@ odtc_code odtc_pool_make(int threads, const int *given, const odtc_core *known, 
   odtc_pool *pool = odtc_allocate(sizeof *pool);
   if (!pool) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for threads");
   *pool = (odtc_pool){.threads = threads};
-  odtc_awaited_make(&pool->unbegun);
-  odtc_awaited_make(&pool->unended);
   odtc_code code = given || !known ? ODTC_OK : place(pool, known, count, problem);
   if (!code) code = start_workers(pool, given, problem);
   if (code)
@@ -206,8 +204,6 @@ void odtc_pool_end(odtc_pool *pool) {
   if (!pool) return;
   offer(pool, END);
   for (int n = 0; n < pool->started; ++n) pthread_join(pool->workers[n].id, NULL);
-  odtc_awaited_end(&pool->unbegun);
-  odtc_awaited_end(&pool->unended);
   free(pool->known);
   free(pool);
 }

@@ -30,12 +30,25 @@ static void keep(int number) {
   wait_for(released);
 }
 
+/* Of a thread that computes or looks for work another one may wait, for a lock that it holds. */
+static void wait_until_asleep(pid_t task) {
+  char path[64], state = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)task);
+  while (state != 'S') {
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1) _exit(5);
+    fclose(file);
+  }
+}
+
+/* Keeps so many threads of this process, but the calling one, in a handler. */
 static void keep_workers(int most) {
   DIR *tasks = opendir("/proc/self/task");
   pid_t own = (pid_t)syscall(SYS_gettid);
   for (struct dirent *entry; (entry = readdir(tasks));) {
     pid_t task = atoi(entry->d_name);
     if (!task || task == own || most-- <= 0) continue;
+    wait_until_asleep(task);
     syscall(SYS_tgkill, getpid(), task, SIGUSR1);
     wait_for(kept);
   }
@@ -56,7 +69,7 @@ int main(int count, char **words) {
   int late = atoi(words[5]);
   odtc_trainer *trainer;
   double loss;
-  if (pipe(kept) || pipe(released)) return 5;
+  if (pipe(kept) || pipe(released)) return 6;
   signal(SIGUSR1, keep);
   alarm(MOST_SECONDS);
   if (odtc_open(&options, &trainer)) return fprintf(stderr, "%s\n", odtc_message(trainer)), 1;
