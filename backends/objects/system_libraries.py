@@ -32,9 +32,10 @@ _RUNTIME = frozenset(
         "posix_memalign pthread_cond_broadcast pthread_cond_destroy pthread_cond_init "
         "pthread_cond_wait pthread_create pthread_getspecific pthread_join pthread_key_create "
         "pthread_mutex_destroy pthread_mutex_init pthread_mutex_lock pthread_mutex_unlock "
-        "pthread_once pthread_setspecific qsort read readlink realloc rename sched_getaffinity "
-        "sched_getcpu sched_setaffinity sched_yield snprintf strchr strcmp strcspn strerror "
-        "strlen strncmp strrchr stat strtoul syscall sysconf unlink vsnprintf write"
+        "pthread_once pthread_setspecific qsort read readlink realloc realpath rename "
+        "sched_getaffinity sched_getcpu sched_setaffinity sched_yield snprintf strchr strcmp "
+        "strcspn strerror strlen strncmp strrchr stat strtoul syscall sysconf unlink vsnprintf "
+        "write"
     ).split()
 )
 # What odtc-device calls beside that.
@@ -45,7 +46,7 @@ _DEVICE = frozenset(
         "getppid getrlimit getsockname getsockopt getuid kill listen lstat memchr memmem mkdir "
         "mkdtemp nanosleep openat opendir poll prctl pread printf pthread_cond_signal "
         "pthread_cond_timedwait pthread_condattr_init pthread_condattr_setclock readdir "
-        "realpath recv rmdir scandir send setpgid setrlimit setsockopt shutdown sigaddset "
+        "recv rmdir scandir send setpgid setrlimit setsockopt shutdown sigaddset "
         "sigemptyset signal signalfd sigprocmask socket stderr stdout stpcpy strcat strcpy "
         "strdup strpbrk strstr strtod strtok_r strtol strtoll time uname unlinkat vfprintf "
         "waitpid"

@@ -232,6 +232,10 @@ def test_the_native_runtime_checks_by_itself(copied: Path) -> None:
         ("0" * 64 + " 0 " + "a/" * 3000, "is too long"),
         ("0" * 64 + " 0 weights", "a folder"),
         ("0" * 64 + " 0 weights/../weights/m.bin", "cannot be read"),
+        ("0" * 64 + " 0 ..", "leads out of its folder"),
+        ("0" * 64 + " 0 weights/..", "leads out of its folder"),
+        ("0" * 64 + " 0 /etc/passwd", "cannot be read"),
+        ("0" * 64 + " 0 ..weights/m..bin", "No such file"),
     ],
 )
 def test_places_that_are_none_are_refused(place: str, said: str, copied: Path) -> None:
@@ -275,6 +279,37 @@ def test_such_places_are_no_fault_of_python(place: str, said: str, copied: Path)
     put_place(artifact._bundle.parameters, place)
     with pytest.raises(ArtifactError, match=said):
         artifact.trainer(threads=1)
+
+
+def test_links_that_lead_out_of_the_folder_are_refused(copied: Path, tmp_path: Path) -> None:
+    members, elsewhere = unzipped(copied), tmp_path / "elsewhere"
+    said = r"weights/m\.bin leads out of its folder"
+    shutil.move(copied / "weights", elsewhere)
+    for link in ("weights", "weights/m.bin"):
+        (copied / link).parent.mkdir(exist_ok=True)
+        (copied / link).symlink_to(tmp_path / "elsewhere" / link.partition("/")[2])
+        alone = tmp_path / f"alone-{link.partition('/')[2]}"
+        alone.mkdir()
+        shutil.move(copied / "weights", alone / "weights")
+        with pytest.raises(NativeError, match=said):
+            NativeTrainer(members, 1, beside=alone)
+        with pytest.raises(ArtifactError, match=r"weights/m\.bin, which is a link that leads out"):
+            odtc.load(copied / "m.odtc", weights=alone).trainer(threads=1)
+    # Within the folder they may lead to where they like, and the folder may be one itself.
+    shutil.move(elsewhere, copied / "within")
+    (copied / "weights").symlink_to("within")
+    (tmp_path / "linked").symlink_to(copied)
+    NativeTrainer(members, 1, beside=tmp_path / "linked").close()
+    odtc.load(copied / "m.odtc", weights=tmp_path / "linked").trainer(threads=1).close()
+
+
+def test_a_model_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    own, lora = tmp_path / "own", odtc.LoRA(rank=2, targets="k|v")
+    own.mkdir()
+    path = half.written(tmp_path / "m.onnx", "float32", 2, "float32")
+    (own / "m.onnx").symlink_to(path)
+    with pytest.raises(UnsupportedError, match=r"m\.onnx is a link that leads out of its folder"):
+        odtc.compile(own / "m.onnx", loss="mse", lora=lora, train=[], weights_beside=True)
 
 
 def test_the_weights_are_not_in_memory_twice(copied: Path) -> None:

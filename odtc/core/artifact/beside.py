@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 import numpy as np
@@ -174,7 +174,19 @@ def _read(name: str, text: str) -> Beside:
     return Beside(name, sha256, int(offset), file)
 
 
+def leads_out(folder: str | os.PathLike[str], name: str) -> bool:
+    """Whether a file of a folder lies elsewhere, through a link."""
+    own = os.path.realpath(folder)
+    return not Path(os.path.realpath(os.path.join(folder, name))).is_relative_to(own)
+
+
 def _opened(bundle: Bundle, name: str) -> BinaryIO:
+    if leads_out(bundle.folder, name):
+        raise ArtifactError(
+            f"weights of the step are in {name}, which is a link that leads out of the folder",
+            where=os.fspath(bundle.folder / name),
+            hint="copy the file itself there, with cp -L",
+        )
     try:
         # A pipe would be waited for.
         file = os.fdopen(os.open(bundle.folder / name, os.O_RDONLY | _AT_ONCE), "rb")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odtc.core.artifact.beside import Beside
+from odtc.core.artifact.beside import Beside, leads_out
 from odtc.core.errors import UnsupportedError
 from odtc.driver.training import Step
 from odtc.frontend.weights.in_file import UNREADABLE, Elements, elements_in_files
@@ -40,10 +40,17 @@ def left_beside(model: Path, step: Step) -> LeftBeside:
         step: as it was built.
 
     Raises:
-        UnsupportedError: there are none.
+        UnsupportedError: there are none, or where they are is a link.
     """
     parameters = step.draft.graph.parameters
     folder = model.absolute().parent
+    if leads_out(folder, model.name):
+        raise UnsupportedError(
+            f"{model.name} is a link that leads out of its folder, and trainers read no weights "
+            "through such",
+            where="weights_beside",
+            hint="copy the file itself, with cp -L, and compile that",
+        )
     large = {name: value for name, value in parameters.items() if value.nbytes >= _LEAST}
     places = _places(model, {value.nbytes for value in large.values()})
     weights = [

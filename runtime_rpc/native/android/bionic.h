@@ -42,6 +42,7 @@ int mkstemp(char *);
 int posix_memalign(void **, size_t, size_t);
 void qsort(void *, size_t, size_t, int (*)(const void *, const void *));
 void *realloc(void *, size_t);
+char *realpath(const char *, char *);
 unsigned long strtoul(const char *, char **, int);
 
 /* stdio.h */

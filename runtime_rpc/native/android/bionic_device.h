@@ -27,7 +27,6 @@ char *strstr(const char *, const char *);
 char *strtok_r(char *, const char *, char **);
 _Noreturn void exit(int);
 char *mkdtemp(char *);
-char *realpath(const char *, char *);
 double strtod(const char *, char **);
 long strtol(const char *, char **, int);
 long long strtoll(const char *, char **, int);

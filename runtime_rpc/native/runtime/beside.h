@@ -7,7 +7,8 @@
 
 /* Maps the bytes of an argument to its own pages, at whose end they lie, and compares them with their
    hash. The text says where they are: 64 digits of their sha256, where they begin in a file, and its
-   name in the folder that the options have, with a space between. */
+   path from the folder that the options have, with a space between. It leads nowhere else: neither as it
+   is written, nor through links. */
 odtc_code odtc_map_beside(odtc_trainer *trainer, const odtc_options *options, size_t number,
                           const char *text);
 
