@@ -48,8 +48,8 @@ _DEVICE = frozenset(
         "pthread_cond_timedwait pthread_condattr_init pthread_condattr_setclock readdir "
         "recv rmdir scandir send setpgid setrlimit setsockopt shutdown sigaddset "
         "sigemptyset signal signalfd sigprocmask socket stderr stdout stpcpy strcat strcpy "
-        "strdup strpbrk strstr strtod strtok_r strtol strtoll time uname unlinkat vfprintf "
-        "waitpid"
+        "strdup strpbrk strstr strtod strtok_r strtol strtoll time uname unlinkat "
+        "utimensat vfprintf waitpid"
     ).split()
 )
 _LOADER = frozenset({"dl_iterate_phdr", "dlclose", "dlerror", "dlopen", "dlsym"})

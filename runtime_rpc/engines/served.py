@@ -15,7 +15,6 @@ import numpy as np
 
 from odtc.backends.compiled_for import target_of
 from odtc.backends.targets import CPU
-from odtc.core.artifact.beside import require_whole
 from odtc.core.artifact.bundle import LIBRARY, PARAMETERS, PROGRAM, Bundle
 from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.errors import UnsupportedError
@@ -24,13 +23,14 @@ from odtc.core.options.cores import cores_of_threads
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
+from odtc.runtime_rpc.engines.kept_weights import kept_weights, sent_again
 from odtc.runtime_rpc.engines.native_errors import check_same_step, explained, not_opened
 from odtc.runtime_rpc.engines.over_features import OverFeatures
 from odtc.runtime_rpc.engines.served_program import ServedProgram, uploaded
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.memory.allocation import Placement, check_placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
-from odtc.runtime_rpc.native.interface import DTYPES, MOST_THREADS, ROLES, NativeError
+from odtc.runtime_rpc.native.interface import DTYPES, MOST_THREADS, ROLES, Code, NativeError
 from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.sessions.remote import RemoteSession
 from odtc.runtime_rpc.tracker.told import understood
@@ -58,14 +58,9 @@ class ServedEngine:
                 hint="compile the model again with this version",
             )
         check_placement(placement, session)
-        require_whole(bundle, session.name, "the device's server is sent the artifact alone")
-        members = [
-            uploaded(session, Path(bundle.root, member))
-            for member in (PROGRAM, PARAMETERS, LIBRARY)
-        ]
         folder = placement.folder or ""
         try:
-            self._call = ServedProgram(session, members, folder, placement.offloaded_from).call
+            self._call = _opened(bundle, session, placement).call
             self._whole = self._shapes()
             check_same_step(manifest, self._whole, self._state("arena"))
         except NativeError as error:
@@ -277,6 +272,28 @@ class ServedEngine:
             yield
         except NativeError as error:
             raise explained(error, self._manifest, self._session) from error
+
+
+def _opened(bundle: Bundle, session: RemoteSession, placement: Placement) -> ServedProgram:
+    """The program of an artifact, at work on the device.
+
+    Raises:
+        NativeError: the runtime there cannot open it.
+        ArtifactError: weights that the artifact leaves in files are not there, or are others.
+        DeviceError: the device failed.
+    """
+    members = [
+        uploaded(session, Path(bundle.root, member), member)
+        for member in (PROGRAM, PARAMETERS, LIBRARY)
+    ]
+    options = members, placement.folder or "", placement.offloaded_from
+    kept = kept_weights(session, bundle)
+    try:
+        return ServedProgram(session, *options, kept.folder)
+    except NativeError as error:
+        if not kept.is_found or error.code not in (Code.DAMAGED, Code.NO_FILE):
+            raise
+    return ServedProgram(session, *options, sent_again(session, bundle, kept).folder)
 
 
 def has_function(session: RemoteSession, name: str) -> bool:

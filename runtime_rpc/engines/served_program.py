@@ -16,21 +16,26 @@ _FAILED = re.compile(r"odtc (?P<code>\d+): (?P<what>.*)")
 _BLOCK = 4 << 20
 
 
-def uploaded(session: RemoteSession, path: Path) -> str:
+def uploaded(session: RemoteSession, path: Path, name: str) -> str:
     """Sends a file to the session's folder; its name there, which none had before.
 
     A loader gives a library back that it has loaded of the same name.
+
+    Args:
+        session: with the device.
+        path: of the file.
+        name: in which that there ends.
     """
     with session.guard():
         send = session.function("tvm.rpc.server.upload")
         append = session.function("odtc.append")
-    name = f"{secrets.token_hex(8)}-{path.name}"
+    own = f"{secrets.token_hex(8)}-{name}"
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
             with session.guard():
-                send(name, bytearray(block))
+                send(own, bytearray(block))
             send = append
-    return name
+    return own
 
 
 class ServedProgram:
@@ -41,6 +46,7 @@ class ServedProgram:
         members: names of program, weights and library in the session's folder.
         folder: of the device, for files in place of memory; the session's if empty.
         offload_state: bytes from which on optimizer state lies in such files; 0 for none.
+        beside: folder of the device with weights that the artifact leaves in files; empty for none.
 
     Raises:
         NativeError: the runtime there cannot open it.
@@ -53,10 +59,11 @@ class ServedProgram:
         members: Sequence[str],
         folder: str = "",
         offload_state: int = 0,
+        beside: str = "",
     ) -> None:
         self._session = session
         self._own: tuple[Any, ...] = ()
-        self._own = (self.call("open", *members, folder, offload_state),)
+        self._own = (self.call("open", *members, folder, offload_state, beside),)
 
     def call(self, name: str, *arguments: Any, runs: int = 1) -> Any:
         """What a function of the server's returns, for this program.

@@ -52,16 +52,16 @@ def kernels_there(
     """
     with temporary_folder() as folder:
         write_tensors(path := folder / "arguments", arguments, alignment=ALIGNMENT)
-        weights = uploaded(session, path)
+        weights = uploaded(session, path, path.name)
 
     @contextmanager
     def opened(program: Path, library: Path, result: TensorSpec) -> Iterator[_KernelsThere]:
-        members = [uploaded(session, program), weights, uploaded(session, library)]
+        code = [uploaded(session, path, path.name) for path in (program, library)]
         try:
             with kernel_errors(session.name):
-                served = ServedProgram(session, members)
+                served = ServedProgram(session, [code[0], weights, code[1]])
         finally:
-            _remove(session, (members[0], members[2]))
+            _remove(session, code)
         try:
             yield _KernelsThere(session, served, result)
         finally:

@@ -134,6 +134,20 @@ def check_beside(bundle: Bundle) -> None:
                 _CHECKED.add(known)
 
 
+def hashes_beside(bundle: Bundle) -> dict[str, str]:
+    """The sha256 of each file that an artifact needs beside it.
+
+    Raises:
+        ArtifactError: one cannot be read.
+    """
+    return {name: _file_hash(bundle, name) for name in sorted(files_beside(bundle))}
+
+
+def _file_hash(bundle: Bundle, name: str) -> str:
+    with _opened(bundle, name) as file:
+        return _hash(file, 0, os.fstat(file.fileno()).st_size)
+
+
 def read_beside(bundle: Bundle) -> Iterator[tuple[str, Callable[[], Iterator[np.ndarray]]]]:
     """Yields the name of each weight that is not in an artifact, and what reads its elements.
 

@@ -74,6 +74,13 @@ ssize_t write(int, const void *, size_t);
 /* sys/syscall.h */
 enum { SYS_futex = 98, SYS_gettid = 178 };
 
+/* time.h */
+struct timespec {
+  long tv_sec, tv_nsec;
+};
+enum { CLOCK_MONOTONIC = 1 };
+int clock_gettime(int, struct timespec *);
+
 /* sys/stat.h */
 struct stat {
   uint64_t st_dev, st_ino;
@@ -82,7 +89,9 @@ struct stat {
   uint64_t st_rdev, pad;
   off_t st_size;
   int32_t st_blksize, more_pad;
-  int64_t st_blocks, times[6], unused;
+  int64_t st_blocks;
+  struct timespec st_atim, st_mtim, st_ctim;
+  int64_t unused;
 };
 #define S_ISREG(mode) (((mode)&0170000) == 0100000)
 #define S_ISDIR(mode) (((mode)&0170000) == 0040000)
@@ -122,13 +131,6 @@ int sched_getcpu(void);
 int sched_getaffinity(pid_t, size_t, cpu_set_t *);
 int sched_setaffinity(pid_t, size_t, const cpu_set_t *);
 int sched_yield(void);
-
-/* time.h */
-struct timespec {
-  long tv_sec, tv_nsec;
-};
-enum { CLOCK_MONOTONIC = 1 };
-int clock_gettime(int, struct timespec *);
 
 /* pthread.h. A mutex and a condition have 40 and 48 bytes there, and at most as many in glibc as here. */
 typedef long pthread_t;

@@ -47,7 +47,7 @@ int vfprintf(FILE *, const char *, va_list) __attribute__((format(printf, 2, 0))
 
 /* fcntl.h, unistd.h, sys/stat.h. O_DIRECTORY is ARM's own. */
 enum { O_EXCL = 0200, O_TRUNC = 01000, O_APPEND = 02000, O_DIRECTORY = 040000 };
-enum { F_GETFL = 3, F_SETFL = 4, AT_REMOVEDIR = 0x200, F_OK = 0, X_OK = 1, W_OK = 2, STDIN_FILENO = 0 };
+enum { AT_FDCWD = -100, F_GETFL = 3, F_SETFL = 4, AT_REMOVEDIR = 0x200, F_OK = 0, X_OK = 1, W_OK = 2, STDIN_FILENO = 0 };
 enum { _SC_NPROCESSORS_CONF = 96 };
 _Noreturn void _exit(int);
 int access(const char *, int);
@@ -64,6 +64,7 @@ ssize_t pread(int, void *, size_t, off_t);
 int rmdir(const char *);
 int setpgid(pid_t, pid_t);
 int unlinkat(int, const char *, int);
+int utimensat(int, const char *, const struct timespec[2], int);
 
 /* sys/file.h, sys/syscall.h */
 enum { LOCK_NB = 4, SYS_getrandom = 278 };

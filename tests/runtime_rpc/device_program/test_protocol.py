@@ -95,7 +95,7 @@ def test_names_are_of_the_sessions_folder(session: rpc.RPCSession, name: str) ->
         lambda: session.upload(bytearray(b"1"), name or "/"),
         lambda: session.remove(name),
         lambda: session.get_function("tvm.rpc.server.workpath")(name),
-        lambda: session.get_function("odtc.program.open")(name, "b", "c", "", 0),
+        lambda: session.get_function("odtc.program.open")(name, "b", "c", "", 0, ""),
     ):
         with pytest.raises(RuntimeError, match="no name of a file of the session"):
             call()
@@ -109,7 +109,7 @@ def test_names_are_of_the_sessions_folder(session: rpc.RPCSession, name: str) ->
         ("odtc.program.state", ("x",), "argument 0 is to be an integer"),
         ("odtc.program.state", (), "a call of 1 arguments has 0"),
         ("odtc.program.state", (1, 2), "a call of 1 arguments has 2"),
-        ("odtc.program.open", ("a", "b", "c", "", 0), "odtc 2: a cannot be read: No such file"),
+        ("odtc.program.open", ("a", "b", "c", "", 0, ""), "odtc 2: a cannot be read: No such file"),
         ("odtc.record.start", (0.0, "/", ""), "a period is from 0.001 to 60 seconds"),
         ("odtc.record.stop", (3,), "3 is no handle of that kind"),
     ],

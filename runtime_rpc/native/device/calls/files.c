@@ -18,6 +18,11 @@ int odtc_is_own_file(odtc_session *s, const char *name) {
   return 0;
 }
 
+int odtc_is_own_folder(const char *path) {
+  struct stat about;
+  return !lstat(path, &about) && S_ISDIR(about.st_mode) && about.st_uid == getuid() && !(about.st_mode & 022);
+}
+
 static void work_path(odtc_session *s, const odtc_value *v, odtc_result *result) {
   char folder[4096];
   if (!odtc_is_own_file(s, v->bytes)) return;

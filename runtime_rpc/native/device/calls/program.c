@@ -38,12 +38,8 @@ static void make_folders(char *path) {
 /* Beside the folders of sessions, and not of one that ends with it. */
 static const char COMPILED[] = "../gpu-programs";
 
-/* Whether drivers may be given what lies in a folder, which they run: nobody else may write there. */
-static int is_own_folder(const char *path) {
-  struct stat about;
-  return !lstat(path, &about) && S_ISDIR(about.st_mode) && about.st_uid == getuid() && !(about.st_mode & 022);
-}
-
+/* Of the session's folder: program, weights and library. Storage and weights beside may be elsewhere; empty for
+   the session's folder. */
 static void open_program(odtc_session *s, const odtc_value *v, odtc_result *result) {
   for (int n = 0; n < 3; ++n)
     if (!odtc_is_own_file(s, v[n].bytes)) return;
@@ -56,14 +52,15 @@ static void open_program(odtc_session *s, const odtc_value *v, odtc_result *resu
   strcat(library, v[2].bytes);
   if (v[3].count) make_folders(v[3].bytes);
   mkdir(COMPILED, 0700);
-  int is_own = is_own_folder(COMPILED);
+  int is_own = odtc_is_own_folder(COMPILED); /* drivers run what they find there */
   odtc_options options = {.program = v[0].bytes,
                           .weights = v[1].bytes,
                           .library = library,
                           .storage = v[3].count ? v[3].bytes : ".",
                           .threads = 1,
                           .offload_state = (size_t)v[4].number,
-                          .gpu_cache = is_own ? COMPILED : NULL};
+                          .gpu_cache = is_own ? COMPILED : NULL,
+                          .beside = v[5].count ? v[5].bytes : NULL};
   odtc_trainer *t;
   odtc_code code = odtc_open(&options, &t);
   int is_on_gpu = t && odtc_gpu_name(t);
@@ -236,7 +233,7 @@ static void stop_clock(odtc_session *s, const odtc_value *v, odtc_result *result
 }
 
 const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
-    {"odtc.program.open", "ssssi", open_program},
+    {"odtc.program.open", "ssssis", open_program},
     {"odtc.program.close", "i", close_program},
     {"odtc.program.tensors", "i", tensors},
     {"odtc.program.state", "i", state},

@@ -51,6 +51,10 @@ void odtc_remove_sessions(const char *folders) {
 
 void odtc_remove_folder(const char *path) {
   odtc_uncap_frequencies(path); /* of a session that could not do so */
+  odtc_remove_tree(path);
+}
+
+void odtc_remove_tree(const char *path) {
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder >= 0) remove_all(folder);
   rmdir(path);

@@ -27,8 +27,9 @@ int odtc_child_ended(odtc_child *child);
 /* Ends it at once. */
 void odtc_child_kill(odtc_child *child);
 
-/* Removes a folder with what is in it, as far as that is allowed; and what servers before this one left of
-   their sessions in a folder, which may hold other things. */
+/* Removes a folder with what is in it, as far as that is allowed; the same of a session, with the caps that it
+   set; and what servers before this one left of their sessions in a folder, which may hold other things. */
+void odtc_remove_tree(const char *path);
 void odtc_remove_folder(const char *path);
 void odtc_remove_sessions(const char *folders);
 

@@ -8,7 +8,7 @@
 
 static const odtc_named_function *const TABLES[] = {ODTC_DEVICE_FUNCTIONS, ODTC_FILE_FUNCTIONS,
                                                     ODTC_PROGRAM_FUNCTIONS, ODTC_KERNEL_FUNCTIONS,
-                                                    ODTC_THREAD_FUNCTIONS};
+                                                    ODTC_THREAD_FUNCTIONS, ODTC_WEIGHTS_FUNCTIONS};
 
 const odtc_named_function *odtc_find_function(const char *name) {
   for (size_t n = 0; n < sizeof TABLES / sizeof *TABLES; ++n)

@@ -14,7 +14,8 @@ typedef struct {
 
 /* Each file of functions has a table of them, which ends with a name of NULL. */
 extern const odtc_named_function ODTC_DEVICE_FUNCTIONS[], ODTC_FILE_FUNCTIONS[],
-    ODTC_PROGRAM_FUNCTIONS[], ODTC_KERNEL_FUNCTIONS[], ODTC_THREAD_FUNCTIONS[];
+    ODTC_PROGRAM_FUNCTIONS[], ODTC_KERNEL_FUNCTIONS[], ODTC_THREAD_FUNCTIONS[],
+    ODTC_WEIGHTS_FUNCTIONS[];
 
 /* NULL if there is none of that name. */
 const odtc_named_function *odtc_find_function(const char *name);
@@ -27,6 +28,8 @@ int odtc_are_of(odtc_session *session, const odtc_values *values, const char *ta
 
 /* Whether a name is one of a file in the session's folder, and leads nowhere else; a failure if not. */
 int odtc_is_own_file(odtc_session *session, const char *name);
+/* Whether a folder is this user's, and nobody else may write there. */
+int odtc_is_own_folder(const char *path);
 
 /* Reads the numbers of cores of a text such as 4,5; returns how many, or 0 and a failure. */
 int odtc_read_cores(odtc_session *session, const char *text, int cores[ODTC_MOST_THREADS]);
