@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from odtc.comparison.measures.resident import reset_peak, resident, trim
+from odtc.comparison.measures.resident import reset_peak, resident
+from odtc.core.process.trim import trim
 
 LR = 1e-3
 Step = Callable[[np.ndarray, np.ndarray], float]

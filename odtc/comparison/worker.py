@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from odtc.comparison.case import Case, read_batch, read_case
-from odtc.comparison.measures.resident import reset_peak, resident, trim
+from odtc.comparison.measures.resident import reset_peak, resident
 from odtc.comparison.outcome import outcome_of
 from odtc.core.errors import OdtcError
+from odtc.core.process.trim import trim
 
 Answer = Mapping[str, Any]
 Say = Callable[[Answer], None]

@@ -14,9 +14,11 @@ from torch.nn import parameter
 
 from odtc.core.disk.files import atomic_write, check_writable
 from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
+from odtc.core.onnx_model.placed_weights import PlacedModel
 from odtc.core.onnx_model.running_variance import write_unbiased
 from odtc.core.onnx_model.weight_list import WeightList, write_weight_list
 from odtc.core.options.kinds import shown
+from odtc.core.process.trim import trim
 from odtc.frontend.file.onnx_file import check_model
 from odtc.torch_export.calls import (
     BatchAxis,
@@ -139,27 +141,32 @@ def export(
         with quiet():
             said = [each.beside(call) + _of_a_list(example_inputs) for each in calls]
             trained = [_called_in_training(module, *each) for each in zip(calls, said, strict=True)]
+            value, seen = trained[0]
+            own, lost = list(named_tensors(value, "output")), left_out(value)
+            shapes = tuple(
+                [tuple(t.shape) for t in named_tensors(v, "").values()] for v, _ in trained
+            )
+            del trained, value  # logits of a language model are large
             expected = tuple(
                 _called(lambda c=c: results(module, c), text)
                 for c, text in zip(calls, said, strict=True)
             )
             stops = _called(lambda: stops_of(module, calls[0], weights), said[0])
+            trim()  # of activations
             notes += mixing_notes(module, calls, expected)
-        value, seen = trained[0]
-        own = list(named_tensors(value, "output"))
         names = own if output_names is None else _given(output_names, own)
         _check_names(call.tensors, names, weights)
-        notes += [f"left out, as it is no tensor: {what}" for what in left_out(value)]
-        shapes = tuple([tuple(t.shape) for t in named_tensors(v, "").values()] for v, _ in trained)
+        notes += [f"left out, as it is no tensor: {what}" for what in lost]
         work = _Work(module, calls, shapes, expected, names, weights, seen)
-        model, exporter = _exported(work)
+        placed, exporter = _exported(work)
         notes += [*padding_notes(module), *stops.notes()]
+    model = placed.model
     if still := stopped(model, stops.parameters):
         weights = frozen(weights, still)
         notes.append(f"the module stops their gradient, and they are frozen: {listed(still)}")
     write_weight_list(model, weights)
     write_unbiased(model)
-    _write(model, path)
+    _write(placed, path)
     if weights.frozen:
         notes.append(f"{len(weights.frozen)} parameters are frozen; they are not trained")
     return ExportedModule(
@@ -267,7 +274,7 @@ def _check_names(inputs: Mapping[str, Tensor], outputs: Sequence[str], weights: 
         )
 
 
-def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
+def _exported(work: _Work) -> tuple[PlacedModel, str]:
     """The file of the first exporter whose file computes what the module does, and its name.
 
     Raises:
@@ -281,6 +288,7 @@ def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
             raise
         except Exception as error:
             reasons.append(f"{name}: {_brief(error)}")
+        trim()  # of what it has built; what it was given is as it was
     raise UnsupportedError(
         "no exporter of PyTorch's writes this module as it is:\n    " + "\n    ".join(reasons),
         where="module",
@@ -290,7 +298,7 @@ def _exported(work: _Work) -> tuple[onnx.ModelProto, str]:
     )
 
 
-def _tried(work: _Work, exporter: Callable[[Request], onnx.ModelProto]) -> onnx.ModelProto:
+def _tried(work: _Work, exporter: Callable[[Request], PlacedModel]) -> PlacedModel:
     """An exporter's file, after a check that it computes what the module does.
 
     Raises:
@@ -300,14 +308,16 @@ def _tried(work: _Work, exporter: Callable[[Request], onnx.ModelProto]) -> onnx.
     flat = Flat(module, call)
     with quiet():
         with kept(module), stand_ins(module), decisions_refused(work.seen):
-            model = exporter(Request(flat, call.tensors, call.axes))
+            placed = exporter(Request(flat, call.tensors, call.axes))
+        trim()  # of the exporter's own graphs
+        model = placed.model
         tidy(model, initializer_names(module), work.outputs)
-        complete(model, module, work.weights, call)
+        complete(placed, module, work.weights, call)
         check_draws(model, work.seen)
         _declare(model, work)
         check_model(model, "the exported file")
-        compare(model, work.calls, work.expected, work.seen.kinds)
-    return model
+        compare(placed, work.calls, work.expected, work.seen.kinds)
+    return placed
 
 
 def _declare(model: onnx.ModelProto, work: _Work) -> None:
@@ -343,21 +353,21 @@ def _set_shape(value: onnx.ValueInfoProto, shape: Shape, batch: Sequence[int]) -
         value.type.tensor_type.shape.dim[batch[0]].denotation = _DENOTATION
 
 
-def _write(model: onnx.ModelProto, path: str | os.PathLike[str]) -> None:
+def _write(placed: PlacedModel, path: str | os.PathLike[str]) -> None:
     """Writes the file, whole or not at all.
 
     Raises:
         ModelError: it is above the 2 GB of an ONNX file.
     """
-    size = model.ByteSize()
+    size = placed.nbytes()
     if size > _LARGEST:
         raise ModelError(
             f"the model takes {size:,} bytes; an ONNX file holds less than 2 GB",
             where=str(path),
             hint="export it in float16, or in parts",
         )
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(model.SerializeToString())
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        placed.write(file)
 
 
 def _texts(values: Sequence[onnx.ValueInfoProto]) -> dict[str, str]:

@@ -9,16 +9,24 @@ optimiser stores equal tensors once, and folds batch normalisation.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import onnx
 import torch
 from torch import Tensor
 
 from odtc.core.disk.left_behind import temporary_folder
+from odtc.core.onnx_model.placed_weights import PlacedModel, place_of
 from odtc.frontend.file.inline_functions import inline_functions
+from odtc.frontend.weights import in_file
 from odtc.torch_export.calls import Flat
+from odtc.torch_export.watching.kept import state_tensors
+from odtc.torch_export.weights import array_of, same_elements
 
 BATCH = "batch"
+# Bytes of a weight that stays in the module: all that are smaller together are not much.
+_LARGE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class Request:
     axes: Mapping[str, int | None]
 
 
-def by_torchscript(request: Request) -> onnx.ModelProto:
+def by_torchscript(request: Request) -> PlacedModel:
     """The model as the TorchScript exporter writes it, in the module's modes."""
     with temporary_folder() as folder:
         # Above 2 GB the exporter puts weights into files of their own.
@@ -51,10 +59,18 @@ def by_torchscript(request: Request) -> onnx.ModelProto:
             input_names=list(request.tensors),
             dynamic_axes={k: {a: BATCH} for k, a in request.axes.items() if a is not None},
         )
-        return onnx.load(path)
+        placed, own = PlacedModel(in_file.read_in_file(path)), state_tensors(request.module)
+        for tensor in placed.model.graph.initializer:
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                continue
+            found, weight = in_file.array_of(tensor), own.get(tensor.name)
+            # What the exporter has changed is what it is; see `weights.complete`.
+            is_same = weight is not None and same_elements(found, array_of(weight))
+            placed.place(tensor, array_of(weight) if weight is not None and is_same else found)
+        return placed
 
 
-def by_torch_export(request: Request) -> onnx.ModelProto:
+def by_torch_export(request: Request) -> PlacedModel:
     """The model as the exporter by `torch.export` writes it, not optimised."""
     size = torch.export.Dim(BATCH, min=1, max=1 << 20)
     shapes = tuple({} if a is None else {a: size} for a in request.axes.values())
@@ -68,11 +84,31 @@ def by_torch_export(request: Request) -> onnx.ModelProto:
         dynamic_shapes={"tensors": shapes},
     )
     assert program is not None
-    model = program.model_proto
-    return inline_functions(model)
+    weights = _left_in_module(program, request)
+    return PlacedModel(inline_functions(program.model_proto), weights)
 
 
-EXPORTERS: dict[str, Callable[[Request], onnx.ModelProto]] = {
+def _left_in_module(program: "torch.onnx.ONNXProgram", request: Request) -> dict[str, np.ndarray]:
+    """Takes large weights of a module out of an exporter's model, and returns them by name."""
+    from onnx_ir import serde
+
+    own = {tensor.data_ptr(): tensor for tensor in state_tensors(request.module).values()}
+    weights = {}
+    for name, value in program.model.graph.initializers.items():
+        held: Any = value.const_value
+        raw = getattr(held, "raw", None)
+        if not isinstance(raw, Tensor) or raw.nbytes < _LARGE:
+            continue
+        weight = own.get(raw.data_ptr())
+        if weight is None or (weight.shape, weight.dtype) != (raw.shape, raw.dtype):
+            continue
+        weights[name] = array_of(weight)
+        place = place_of(name, list(raw.shape), int(held.dtype))
+        value.const_value = serde.deserialize_tensor(place)
+    return weights
+
+
+EXPORTERS: dict[str, Callable[[Request], PlacedModel]] = {
     "TorchScript": by_torchscript,
     "torch.export": by_torch_export,
 }

@@ -11,10 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from odtc.core.errors import ModelError, UnsupportedError
+from odtc.core.onnx_model.placed_weights import PlacedModel
 from odtc.core.onnx_model.weight_list import WeightList
 from odtc.torch_export.calls import ExampleCall, named_tensors
 from odtc.torch_export.names import listed
 from odtc.torch_export.watching.kept import in_eval, own_tensors, state_tensors
+
+# What is compared at a time.
+_BLOCK = 1 << 20
 
 
 def weight_list(module: nn.Module) -> WeightList:
@@ -44,14 +48,14 @@ def initializer_names(module: nn.Module) -> dict[str, str]:
 
 
 def complete(
-    model: onnx.ModelProto, module: nn.Module, weights: WeightList, call: ExampleCall
+    placed: PlacedModel, module: nn.Module, weights: WeightList, call: ExampleCall
 ) -> None:
     """Checks the file's weights, and adds those that the module has and its forward never reads.
 
     Raises:
         ModelError: the file lacks weights that are read, or has others under their names.
     """
-    tensors = state_tensors(module)
+    model, tensors = placed.model, state_tensors(module)
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     missing = [name for name in weights.initializers if name not in stored]
     lost = sorted(_read(module, call, missing)) if missing else []
@@ -63,7 +67,8 @@ def complete(
     differing = [
         name
         for name in weights.initializers
-        if name in stored and not _equal(numpy_helper.to_array(stored[name]), tensors[name])
+        if name in stored
+        and not same_elements(placed.array_of(stored[name]), array_of(tensors[name]))
     ]
     if differing:
         raise ModelError(f"the file has other values than the module: {listed(differing)}")
@@ -77,6 +82,17 @@ def array_of(tensor: Tensor) -> np.ndarray:
         kind = onnx.helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
         return held.view(torch.int16).numpy().view(kind)
     return held.numpy()
+
+
+def same_elements(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays have the same type, shape and bits."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if one.flags.c_contiguous and other.flags.c_contiguous and np.shares_memory(one, other):
+        return one.ctypes.data == other.ctypes.data
+    first, second = (each.reshape(-1).view(np.uint8) for each in (one, other))
+    parts = (slice(at, at + _BLOCK) for at in range(0, one.nbytes, _BLOCK))
+    return all(np.array_equal(first[part], second[part]) for part in parts)
 
 
 def check_changes(module: nn.Module, before: Mapping[str, Tensor]) -> None:
@@ -213,12 +229,6 @@ def _norm_buffers(module: nn.Module) -> set[str]:
 
 def _same(tensor: Tensor, before: Tensor | None) -> bool:
     return before is not None and torch.equal(tensor, before)
-
-
-def _equal(found: np.ndarray, tensor: Tensor) -> bool:
-    expected = array_of(tensor)
-    same_kind = found.dtype == expected.dtype and found.shape == expected.shape
-    return same_kind and found.tobytes() == expected.tobytes()
 
 
 def _initializer(name: str, tensor: Tensor) -> onnx.TensorProto:

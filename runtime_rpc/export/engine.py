@@ -32,12 +32,20 @@ class InferenceEngine:
     run: Callable[[Mapping[str, np.ndarray]], Results]
 
 
-def load_engine(path: str | os.PathLike[str]) -> tuple[InferenceEngine | None, list[str]]:
-    """The first engine that can load a file, and the reasons why those before it cannot."""
+def load_engine(
+    path: str | os.PathLike[str], *, is_frugal: bool = False
+) -> tuple[InferenceEngine | None, list[str]]:
+    """The first engine that can load a file, and the reasons why those before it cannot.
+
+    Args:
+        path: of the file.
+        is_frugal: whether weights are read where they lie in their file, and memory is given back
+            after each run, which takes longer.
+    """
     reasons = []
     for name, load in _loaders():
         try:
-            return load(path), reasons
+            return load(path, is_frugal), reasons
         except Exception as error:  # Each library has exceptions of its own.
             reasons.append(f"{name} does not take the file: {brief(error)}")
     return None, reasons
@@ -49,7 +57,7 @@ def brief(error: Exception) -> str:
     return lines[0] if len(lines[0]) <= _LONGEST else f"...{lines[0][-_LONGEST:]}"
 
 
-def _loaders() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], InferenceEngine]]]:
+def _loaders() -> Iterator[tuple[str, Callable[[str | os.PathLike[str], bool], InferenceEngine]]]:
     if find_spec("onnxruntime"):
         yield "onnxruntime", _onnxruntime
     yield "ONNX's reference", _reference
@@ -65,10 +73,15 @@ def _imported(name: str) -> Any:
         return aside.submit(importlib.import_module, name).result()
 
 
-def _onnxruntime(path: str | os.PathLike[str]) -> InferenceEngine:
+def _onnxruntime(path: str | os.PathLike[str], is_frugal: bool) -> InferenceEngine:
     onnxruntime = _imported("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
+    if is_frugal:
+        # Optimising makes transposed and packed copies of weights.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     session = onnxruntime.InferenceSession(
         os.fspath(path), options, providers=["CPUExecutionProvider"]
     )
@@ -80,7 +93,7 @@ def _onnxruntime(path: str | os.PathLike[str]) -> InferenceEngine:
     return InferenceEngine(f"onnxruntime {onnxruntime.__version__}", False, run)
 
 
-def _reference(path: str | os.PathLike[str]) -> InferenceEngine:
+def _reference(path: str | os.PathLike[str], _: bool) -> InferenceEngine:
     import onnx
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun

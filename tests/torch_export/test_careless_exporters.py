@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import onnx
 import pytest
 import torch
 from onnx import numpy_helper
@@ -10,12 +9,13 @@ from torch import nn
 
 import odtc
 from odtc.core.errors import UnsupportedError
+from odtc.core.onnx_model.placed_weights import PlacedModel
 from odtc.torch_export import exporters
 from tests.families import make
 
 
 def test_a_dropout_that_an_exporter_loses_is_missed(tmp_path: Path, monkeypatch) -> None:
-    def without_dropout(request: exporters.Request) -> onnx.ModelProto:
+    def without_dropout(request: exporters.Request) -> PlacedModel:
         for part in request.module.modules():
             if isinstance(part, nn.Dropout):
                 part.eval()
@@ -27,17 +27,19 @@ def test_a_dropout_that_an_exporter_loses_is_missed(tmp_path: Path, monkeypatch)
 
 
 def test_an_exporter_that_merges_or_moves_weights_is_seen(tmp_path: Path, monkeypatch) -> None:
-    def merging(request: exporters.Request) -> onnx.ModelProto:
+    def merging(request: exporters.Request) -> PlacedModel:
         tensors = request.tensors
-        return torch.onnx.export(  # pyright: ignore[reportOptionalMemberAccess, reportReturnType]
+        program = torch.onnx.export(
             *(request.module, tuple(tensors.values())), input_names=list(tensors), dynamo=True
-        ).model_proto
+        )
+        assert program is not None
+        return PlacedModel(program.model_proto)
 
-    def moving(request: exporters.Request) -> onnx.ModelProto:
-        model = exporters.by_torchscript(request)
-        last = model.graph.initializer[-1]
+    def moving(request: exporters.Request) -> PlacedModel:
+        placed = exporters.by_torchscript(request)
+        last = placed.model.graph.initializer[-1]
         last.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(last) + 1, last.name))
-        return model
+        return placed
 
     known = {"merging": merging, "moving": moving}
     monkeypatch.setattr("odtc.torch_export.export.EXPORTERS", known)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import odtc
 from odtc.core.errors import UnsupportedError
+from odtc.core.onnx_model.placed_weights import PlacedModel
 from odtc.torch_export import exporters
 
 KINDS = [torch.bfloat16, torch.float16]
@@ -37,11 +38,12 @@ def test_the_coarsest_type_says_how_far_an_output_may_be_off(
     assert odtc.from_torch(Coarse(kind), torch.randn(4, 6), tmp_path / "model.onnx")
 
 
-def off_by(part: float) -> Callable[[exporters.Request], onnx.ModelProto]:
+def off_by(part: float) -> Callable[[exporters.Request], PlacedModel]:
     """An exporter whose file adds a part of the largest element to the first output."""
 
-    def exporter(request: exporters.Request) -> onnx.ModelProto:
-        model = exporters.by_torchscript(request)
+    def exporter(request: exporters.Request) -> PlacedModel:
+        placed = exporters.by_torchscript(request)
+        model = placed.model
         (result,) = request.module(*request.tensors.values())
         shift = np.float32(part * result.abs().max().item())
         model.graph.initializer.append(numpy_helper.from_array(np.asarray(shift), "shift"))
@@ -49,7 +51,7 @@ def off_by(part: float) -> Callable[[exporters.Request], onnx.ModelProto]:
         node = next(node for node in model.graph.node if output.name in node.output)
         node.output[:] = ["unshifted"]
         model.graph.node.append(onnx.helper.make_node("Add", ["unshifted", "shift"], [output.name]))
-        return model
+        return placed
 
     return exporter
 

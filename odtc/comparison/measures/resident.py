@@ -1,10 +1,10 @@
 """Resident memory of a process, as Linux counts it."""
 
-import ctypes
-import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from odtc.core.process.trim import trim
 
 _SELF = Path("/proc/self")
 # Resets the peak of the resident set to its current size.
@@ -16,12 +16,6 @@ def resident(field: str = "VmRSS") -> int:
     """Bytes of a field of this process's status, such as the resident set or `VmHWM`, its peak."""
     lines = (_SELF / "status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-
-
-def trim() -> None:
-    """Returns free memory of Python and the C library to the system."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
 
 
 def reset_peak() -> None:

@@ -154,6 +154,9 @@ def _constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
 
 
 def _number(tensor: onnx.TensorProto) -> float | None:
+    # One that lies elsewhere is a weight.
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return None
     if not 0 < math.prod(tensor.dims) <= _MOST or tensor.data_type == onnx.TensorProto.STRING:
         return None
     array = numpy_helper.to_array(tensor).astype(np.float64).reshape(-1)

@@ -6,12 +6,14 @@ row of an embedding, and a derivative of the file goes through them.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import onnx
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from odtc.core.errors import UnsupportedError
 from odtc.core.onnx_model.weight_list import WeightList
@@ -129,15 +131,38 @@ def stops_of(module: nn.Module, call: ExampleCall, weights: WeightList) -> Stopp
         functions = stops.functions | functions_behind(results)
         sums = [result.sum().double() for result in results if result.requires_grad]
         if sums:
-            total = torch.stack(sums).sum()
-            found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-            names = {name for name, grad in zip(leaves, found, strict=True) if grad is None}
+            names -= _reached(torch.stack(sums).sum(), leaves)
     return Stopped(
         names,
         stops.places(leaves[name] for name in names),
         described(functions, parts),
         hooked + sorted(stops.hooked),
     )
+
+
+def _reached(total: Tensor, leaves: Mapping[str, Tensor]) -> set[str]:
+    """Names of the leaves that have a gradient.
+
+    No gradient is kept, as all of them together are as large as the weights: each goes where it
+    comes to its leaf, whose `grad`, and hooks behind that, see nothing of it.
+    """
+    found = set()
+
+    def noted(name: str, given: tuple[Tensor | None, ...]) -> tuple[None]:
+        if given[0] is not None:
+            found.add(name)
+        return (None,)
+
+    # Each leaf has one such node as long as a graph refers to it.
+    nodes: dict[str, Any] = {name: leaf.view_as(leaf).grad_fn for name, leaf in leaves.items()}
+    ends = {name: node.next_functions[0][0] for name, node in nodes.items()}
+    hooks = [end.register_prehook(partial(noted, name)) for name, end in ends.items()]
+    try:
+        torch.autograd.backward(total, inputs=list(leaves.values()))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
 
 
 def stopped(model: onnx.ModelProto, names: set[str]) -> list[str]:

@@ -1,0 +1,139 @@
+"""A model whose large weights are arrays beside it, until it is written.
+
+Protobuf copies what it is given, keeps what is taken out of a message for as long as that lives,
+and needs as much again to encode it. So an initializer whose elements are elsewhere has the form of
+ONNX's external data, with the name of a weight in place of a file's; what is small has its elements
+inside.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+# Numbers of fields in ONNX's messages, and the type of fields of bytes in protobuf's encoding.
+_GRAPH, _INITIALIZER, _RAW_DATA, _BYTES = 7, 5, 9, 2
+# Systems map files from multiples of it.
+_PAGE = 4096
+
+
+@dataclass
+class PlacedModel:
+    """A model, and the weights that are not in it.
+
+    Attributes:
+        model: its initializers may have places.
+        weights: arrays without gaps, by the name in a place.
+    """
+
+    model: onnx.ModelProto
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def place(self, tensor: TensorProto, array: np.ndarray) -> None:
+        """Takes the elements of an initializer from an array, from now on."""
+        name, dims, kind = tensor.name, list(tensor.dims), tensor.data_type
+        tensor.CopyFrom(place_of(name, dims, kind))
+        self.weights[name] = array
+
+    def array_of(self, tensor: TensorProto) -> np.ndarray:
+        """The elements of an initializer, wherever they are."""
+        key = _key(tensor)
+        return numpy_helper.to_array(tensor) if key is None else self.weights[key]
+
+    def nbytes(self) -> int:
+        """Bytes of the file."""
+        return sum(map(len, self._encoded()))
+
+    def write(self, file: BinaryIO) -> None:
+        """Writes the model with its weights inside, of which none is copied."""
+        for part in self._encoded():
+            file.write(part)
+
+    def write_beside(self, path: Path, model: onnx.ModelProto) -> None:
+        """Writes another form of the model, and the weights into a file beside it.
+
+        Args:
+            path: of the model; the weights are at its name with `.data` behind.
+            model: with places of these weights; they become those of the file.
+        """
+        data = path.with_name(f"{path.name}.data")
+        with data.open("wb") as file:
+            for tensor in model.graph.initializer:
+                if (key := _key(tensor)) is None:
+                    continue
+                file.write(b"\0" * (-file.tell() % _PAGE))
+                where = {"location": data.name, "offset": str(file.tell())}
+                file.write(_bytes_of(self.weights[key]))
+                del tensor.external_data[:]
+                for each, value in where.items():
+                    tensor.external_data.add(key=each, value=value)
+                tensor.external_data.add(key="length", value=str(self.weights[key].nbytes))
+        path.write_bytes(model.SerializeToString())
+
+    def _encoded(self) -> Iterator[bytes | memoryview]:
+        """The parts of the file: what is small first, then the initializers in their order."""
+        rest, graph = onnx.ModelProto(), onnx.GraphProto()
+        rest.CopyFrom(self.model)
+        graph.CopyFrom(rest.graph)
+        rest.ClearField("graph")
+        del graph.initializer[:]
+        inner = graph.SerializeToString()
+        tensors = [[*self._parts(tensor)] for tensor in self.model.graph.initializer]
+        sizes = [sum(map(len, parts)) for parts in tensors]
+        heads = [_head(_INITIALIZER, size) for size in sizes]
+        yield rest.SerializeToString()
+        yield _head(_GRAPH, len(inner) + sum(sizes) + sum(map(len, heads)))
+        yield inner
+        for head, parts in zip(heads, tensors, strict=True):
+            yield head
+            yield from parts
+
+    def _parts(self, tensor: TensorProto) -> Iterator[bytes | memoryview]:
+        key = _key(tensor)
+        if key is None:
+            yield tensor.SerializeToString()
+            return
+        inside = TensorProto()
+        inside.CopyFrom(tensor)
+        inside.ClearField("external_data")
+        inside.ClearField("data_location")
+        data = _bytes_of(self.weights[key])
+        yield inside.SerializeToString()
+        yield _head(_RAW_DATA, len(data))
+        yield data
+
+
+def place_of(name: str, dims: list[int], kind: int) -> TensorProto:
+    """An initializer whose elements are those of the weight of its name."""
+    place = TensorProto(name=name, dims=dims, data_type=kind, data_location=TensorProto.EXTERNAL)
+    place.external_data.add(key="location", value=name)
+    return place
+
+
+def _key(tensor: TensorProto) -> str | None:
+    """The name of the weight that an initializer has the place of; None where it has elements."""
+    if tensor.data_location != TensorProto.EXTERNAL:
+        return None
+    return next(each.value for each in tensor.external_data if each.key == "location")
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _head(number: int, length: int) -> bytes:
+    """What stands in front of a field of bytes."""
+    return _varint(number << 3 | _BYTES) + _varint(length)
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value >= 0x80:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
