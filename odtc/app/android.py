@@ -10,7 +10,7 @@ from pathlib import Path
 from odtc.app.android_runtime import ABI, manifest, write_runtime
 from odtc.app.archive import write_archive
 from odtc.app.java import java_sources
-from odtc.app.model import PROGRAM, WEIGHTS, Model
+from odtc.app.model import Model
 
 
 def write(model: Model, folder: Path) -> None:
@@ -25,8 +25,7 @@ def write(model: Model, folder: Path) -> None:
         "AndroidManifest.xml": manifest(f"io.odtc.model_{model.name}"),
         "R.txt": b"",
         f"{ABI}/{model.kernels}": model.library,
-        f"{assets}/{PROGRAM}": model.program,
-        f"{assets}/{WEIGHTS}": model.weights,
+        **{f"{assets}/{name}": path for name, path in model.data.items()},
     }
     write_runtime(folder / "odtc-runtime.aar")
     write_archive(folder / "odtc-runtime-sources.jar", java_sources())

@@ -54,7 +54,7 @@ let package = Package(
     .target(
       name: "{type}",
       dependencies: [.product(name: "Odtc", package: "OdtcRuntime"), "{type}Table"],
-      resources: [.copy("{program}"), .copy("{weights}")]),
+      resources: [{resources}]),
   ]
 )
 """
@@ -156,9 +156,18 @@ def _write_model(model: Model, folder: Path) -> None:
     library = f"lib{model.name}_kernels.a"
     (framework / _SLICE / library).write_bytes(_library(model.name, kernels))
     (framework / "Info.plist").write_bytes(_description(library))
-    shutil.copyfile(model.program, swift / PROGRAM)
-    shutil.copyfile(model.weights, swift / WEIGHTS)
-    texts = {"type": kind, "name": model.name, "program": PROGRAM, "weights": WEIGHTS}
+    for name, path in model.data.items():
+        (swift / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, swift / name)
+    # A folder is copied as it is.
+    tops = dict.fromkeys(name.partition("/")[0] for name in model.data)
+    texts = {
+        "type": kind,
+        "name": model.name,
+        "program": PROGRAM,
+        "weights": WEIGHTS,
+        "resources": ", ".join(f'.copy("{name}")' for name in tops),
+    }
     header, source = f"odtc_model_{model.name}.h", f"Sources/{kind}Table"
     _write_texts(
         folder,

@@ -56,11 +56,8 @@ def write(model: Model, folder: Path) -> None:
     for path in sorted(FOLDER.iterdir()):
         if path.suffix in (".c", ".h", ".hpp"):
             shutil.copyfile(path, runtime / path.name)
-    for source, name in (
-        (model.program, PROGRAM),
-        (model.weights, WEIGHTS),
-        (model.library, model.kernels),
-    ):
+    for name, source in {**model.data, model.kernels: model.library}.items():
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, own / name)
     sources = "\n".join(f"    runtime/{path.name}" for path in sorted(FOLDER.glob("*.c")))
     texts = {

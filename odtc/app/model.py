@@ -1,14 +1,15 @@
 """The files that an app takes of an artifact, and the name that tells models of an app apart."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from odtc.backends.compiled_for import target_of
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.static_kernels import check_kernels as check_static
 from odtc.backends.targets import CPU, Target
-from odtc.core.artifact.beside import require_whole
+from odtc.core.artifact.beside import check_beside, files_beside
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.errors import BuildError, UnsupportedError, UsageError
 
@@ -16,6 +17,8 @@ PROGRAM, WEIGHTS = "program.bin", "parameters.safetensors"
 
 # In names of files, of packages of Java and of symbols of C, all of which have lower case letters.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+# A file's path in an app: parts that builds of apps take as they are, and leave none out.
+_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*")
 _NAME_HINT = (
     "give --name 1 to 40 lower case letters, digits and _, beginning with a letter, such as digits"
 )
@@ -31,6 +34,7 @@ class Model:
         program: the step as data.
         weights: those that training starts from.
         library: its kernels.
+        beside: files with weights that the artifact leaves there, by their paths from `weights`.
     """
 
     name: str
@@ -38,6 +42,12 @@ class Model:
     program: Path
     weights: Path
     library: Path
+    beside: Mapping[str, Path]
+
+    @property
+    def data(self) -> Mapping[str, Path]:
+        """The files of an app that are no code, by their paths in the model's folder."""
+        return {PROGRAM: self.program, WEIGHTS: self.weights, **self.beside}
 
     @property
     def kernels(self) -> str:
@@ -51,8 +61,9 @@ def model_of(bundle: Bundle, name: str) -> Model:
     Raises:
         ArtifactError: this version has no such target.
         UsageError: the name is none for an app.
-        UnsupportedError: its step runs in TVM alone, as those for GPUs do; or the artifact leaves
-            weights in files.
+        UnsupportedError: its step runs in TVM alone, as those for GPUs do; or a file in which the
+            artifact leaves weights has no name for an app.
+        ArtifactError: such a file is missing, or has other bytes.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name for a model in an app", hint=_NAME_HINT)
@@ -67,8 +78,29 @@ def model_of(bundle: Bundle, name: str) -> Model:
             f"this step is for {target.name}, and apps have the runtime for CPUs alone so far",
             hint="compile the model for a CPU",
         )
-    require_whole(bundle, "export-app", "an app's package holds all that its step starts from")
-    return Model(name, target, bundle.program, bundle.parameters, bundle.library)
+    model = Model(name, target, bundle.program, bundle.parameters, bundle.library, {})
+    return replace(model, beside=_beside(bundle, {*model.data, model.kernels}))
+
+
+def _beside(bundle: Bundle, taken: Set[str]) -> dict[str, Path]:
+    """The files in which an artifact leaves weights, by their paths.
+
+    Raises:
+        UnsupportedError: a name is taken, or none that builds of apps take.
+        ArtifactError: a file is missing, or has other bytes.
+    """
+    files = files_beside(bundle)
+    tops = {name.partition("/")[0].lower() for name in taken}
+    for name in files:
+        if not _PATH.fullmatch(name) or name.partition("/")[0].lower() in tops:
+            raise UnsupportedError(
+                f"the artifact leaves weights in {name!r}, which is no name for a file of an app",
+                where="export-app",
+                hint="save the model's external data under a name of letters, digits, ., _, + and "
+                f"-, other than {PROGRAM} and {WEIGHTS}, and compile it again",
+            )
+    check_beside(bundle)
+    return {name: bundle.folder / name for name in files}
 
 
 def check_kernels(model: Model) -> None:

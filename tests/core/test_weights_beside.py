@@ -368,9 +368,28 @@ def test_a_model_without_such_weights_is_refused(quantize: str | None, tmp_path:
         odtc.compile(path, loss="mse", lora=lora, train=[], quantize=quantize, weights_beside=True)
 
 
-def test_apps_do_not_take_them(made: Path, tmp_path: Path) -> None:
+def test_an_app_has_them_where_its_runtime_looks(made: Path, tmp_path: Path) -> None:
     artifact = odtc.load(made / "m.odtc")
-    with pytest.raises(UnsupportedError, match=r"leaves weights in weights/m\.bin, and an app's"):
+    files = export_app(artifact, "linux", tmp_path / "app", "m")
+    model = tmp_path / "app/model"
+    assert model / "weights/m.bin" in files
+    shutil.copyfile(model / "libm_kernels.so", model / "step.so")
+    NativeTrainer(model, 1).close()
+    changed = bytearray((made / "weights/m.bin").read_bytes())
+    changed[-5] ^= 1
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights/m.bin").write_bytes(changed)
+    artifact = odtc.load(made / "m.odtc", weights=tmp_path)
+    with pytest.raises(ArtifactError, match="has another weight"):
+        export_app(artifact, "linux", tmp_path / "other", "m")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["program.bin", "Program.bin", "_x.bin", 'a".bin', "a b.bin"])
+def test_names_that_an_app_cannot_have_are_refused(name: str, made: Path, tmp_path: Path) -> None:
+    artifact = odtc.load(made / "m.odtc", weights=tmp_path)
+    put_place(artifact._bundle.parameters, "0" * 64 + f" 0 {name}")
+    with pytest.raises(UnsupportedError, match=r"which is no name for a file of an app"):
         export_app(artifact, "linux", tmp_path / "app", "m")
 
 
@@ -389,4 +408,17 @@ def test_the_command_line_takes_a_folder(
     )
     assert main([*words, "--epochs", "1", "--lr", "0.1", "--weights-folder", str(made)]) == 0
     assert main(["inspect", str(tmp_path / "m.odtc")]) == 0
-    assert "stay in weights/m.bin" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "stay in weights/m.bin" in said
+    assert f"weights/m.bin in {tmp_path}, 41,472 bytes of it: weights of the step are in" in said
+    words = ["inspect", str(tmp_path / "m.odtc"), "--weights-folder", str(made)]
+    assert main(words) == 0
+    assert f"weights/m.bin in {made}, 41,472 bytes of it: as compiled" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    (file,) = json.loads(capsys.readouterr().out)["weights_beside"]
+    wanted = {"name": "weights/m.bin", "bytes": 41472, "folder": str(made), "fault": ""}
+    assert file == wanted
+    words = ["sweep", str(tmp_path / "m.odtc"), "--threads", "1", "--cores", "all", "--steps", "1"]
+    words += ["--rounds", "1", "-o", str(tmp_path / "rows.jsonl")]
+    assert main([*words, "--weights-folder", str(made)]) == 0
+    assert "ms" in capsys.readouterr().out

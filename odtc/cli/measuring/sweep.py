@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import emit, emit_json, say, stages
 from odtc.cli.measuring.sweep_tables import tables
-from odtc.cli.options import add_json_option, at_least, output_file, parse_shape
+from odtc.cli.options import (
+    add_json_option,
+    add_weights_folder,
+    at_least,
+    output_file,
+    parse_shape,
+)
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, OdtcError, UsageError
 from odtc.core.options.cores import parse_cores
@@ -88,6 +94,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="rows (default: INPUT's stem.sweep.jsonl)",
     )
+    add_weights_folder(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -159,7 +166,7 @@ def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
                 for each in args.batch
             ]
         else:
-            artifact = load(path)
+            artifact = load(path, args.weights_folder)
             its, batch = target_of(artifact.manifest), artifact.manifest.batch
             found.append(_case(path, batch, its, lambda it=artifact: it))
     names = [(each.model, each.batch) for each in found]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
-from odtc.cli.options import add_json_option
+from odtc.cli.options import add_json_option, add_weights_folder
 from odtc.cli.switches import Switch
 from odtc.core.disk.files import check_writable
 from odtc.core.disk.outputs import check_outputs
@@ -61,6 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action=Switch,
         help="print the layouts of images as a plan for `odtc compile --layout`, with their costs",
     )
+    add_weights_folder(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -72,25 +73,26 @@ def run(args: argparse.Namespace) -> int:
         OdtcError: the artifact is damaged, or the picture cannot be written.
     """
     from odtc.artifact import load
-    from odtc.cli.model import layouts, memory
+    from odtc.cli.model import beside, layouts, memory
     from odtc.cli.pictures.skyline import draw
 
     if args.plot:
         check_outputs([args.plot], {"the artifact": [args.artifact]})
         check_writable(args.plot)
-    artifact = load(args.artifact)
+    artifact = load(args.artifact, args.weights_folder)
     manifest = artifact.manifest
     if args.plot:
         draw(artifact.memory.plan, f"{manifest.model}, batch {manifest.batch}", args.plot)
+    files = beside.states(artifact._bundle)
     shown = artifact.memory if args.memory or args.plot else None
     if args.json:
         extra = {} if shown is None else {"memory": memory.describe(shown)}
         extra |= {"layouts": layouts.describe(manifest.layouts)} if args.layouts else {}
-        emit_json(describe(manifest, args.artifact) | extra)
+        emit_json(describe(manifest, args.artifact) | beside.describe(files) | extra)
     elif args.layouts:
         emit(*layouts.report(manifest.layouts))
     elif shown is None:
-        emit(*aligned(_rows(manifest, args.artifact)))
+        emit(*aligned([*_rows(manifest, args.artifact), *beside.rows(files)]))
     else:
         emit(*memory.report(shown))
     return ExitCode.OK

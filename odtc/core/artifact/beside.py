@@ -26,7 +26,7 @@ import numpy as np
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.disk.package_files import COARSE_NS
 from odtc.core.disk.tensor_file import read_header
-from odtc.core.errors import ArtifactError, UnsupportedError
+from odtc.core.errors import ArtifactError
 from odtc.core.specs import WEIGHT_ROLES, TensorSpec
 
 _KEY = "beside:"
@@ -89,49 +89,33 @@ def files_beside(bundle: Bundle) -> dict[str, int]:
     return sizes
 
 
-def require_whole(bundle: Bundle, where: str, why: str) -> None:
-    """Refuses an artifact that leaves weights in files.
-
-    Args:
-        bundle: the artifact.
-        where: what cannot take it.
-        why: it cannot.
-
-    Raises:
-        UnsupportedError: it does.
-    """
-    if files := files_beside(bundle):
-        raise UnsupportedError(
-            f"the artifact leaves weights in {', '.join(files)}, and {why}",
-            where=where,
-            hint="compile the model without --weights-beside",
-        )
-
-
 def check_beside(bundle: Bundle) -> None:
     """Compares all weights that are not in an artifact with their hashes.
 
     Raises:
         ArtifactError: a file is missing, or has other bytes.
     """
+    for name in files_beside(bundle):
+        check_file(bundle, name)
+
+
+def check_file(bundle: Bundle, name: str) -> None:
+    """The same of the weights that are in one file."""
     specs = _specs(bundle)
-    by_file: dict[str, list[Beside]] = {}
-    for each in beside_of(bundle):
-        by_file.setdefault(each.file, []).append(each)
-    for name, weights in by_file.items():
-        places = tuple((each.offset, specs[each.name].nbytes, each.sha256) for each in weights)
-        latest = time.time_ns() - COARSE_NS
-        with _opened(bundle, name) as file:
-            known = (*_said_of(file), places)
-            if known in _CHECKED:
-                continue
-            for each, (offset, size, sha256) in zip(weights, places, strict=True):
-                if _hash(file, offset, size) != sha256:
-                    raise _changed(bundle, name, each.name)
-            # Not what was written while it was read, or so shortly before that no time shows it.
-            said = _said_of(file)
-            if (*said, places) == known and said[-1] <= latest:
-                _CHECKED.add(known)
+    weights = [each for each in beside_of(bundle) if each.file == name]
+    places = tuple((each.offset, specs[each.name].nbytes, each.sha256) for each in weights)
+    latest = time.time_ns() - COARSE_NS
+    with _opened(bundle, name) as file:
+        known = (*_said_of(file), places)
+        if known in _CHECKED:
+            return
+        for each, (offset, size, sha256) in zip(weights, places, strict=True):
+            if _hash(file, offset, size) != sha256:
+                raise _changed(bundle, name, each.name)
+        # Not what was written while it was read, or so shortly before that no time shows it.
+        said = _said_of(file)
+        if (*said, places) == known and said[-1] <= latest:
+            _CHECKED.add(known)
 
 
 def hashes_beside(bundle: Bundle) -> dict[str, str]:
