@@ -26,10 +26,10 @@ from odtc.frontend.normalize.unpack import unpack
 from odtc.frontend.normalize.widen import widen, widen_bfloat16
 from odtc.frontend.trained.set_aside import foreign_operator, set_aside
 from odtc.frontend.weights.classify import classify
+from odtc.frontend.weights.elements import values_of
 from odtc.frontend.weights.evidence.uses import flattened
 from odtc.frontend.weights.exporters.losses import losses_of, undone
 from odtc.frontend.weights.finding import Kind
-from odtc.frontend.weights.in_file import array_of
 from odtc.frontend.weights.notes import listed, notes_of
 
 _KEPT = (Kind.PARAMETER, Kind.FROZEN)
@@ -133,7 +133,7 @@ def read_graph(
         ModelError: the data of an initializer is damaged.
     """
     lifted = lift(model.graph)
-    values = {name: _value(name, tensor) for name, tensor in lifted.tensors.items()}
+    values = values_of(lifted.tensors)
     with np.errstate(over="ignore"):
         floats = {
             name: value.astype(np.float32, copy=False)
@@ -228,17 +228,6 @@ def require_places(graph: Graph, model: onnx.ModelProto) -> None:
             hint="export the model without functions, for a newer opset; or do not name it in "
             "train",
         )
-
-
-def _value(name: str, tensor: onnx.TensorProto) -> np.ndarray:
-    try:
-        return array_of(tensor)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(
-            f"the data of an initializer is damaged: {error}",
-            where=f"initializer {name}",
-            hint="export the model again, and check that the file was copied whole",
-        ) from error
 
 
 def check_domains(model: onnx.ModelProto) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.errors import ModelError
 from odtc.core.specs import Block
 
@@ -19,7 +20,9 @@ def not_finite(weights: Mapping[str, np.ndarray]) -> frozenset[str]:
 def _is_finite(value: np.ndarray) -> bool:
     flat = value.reshape(-1)
     parts = range(0, flat.size, _AT_ONCE)
-    return all(np.isfinite(flat[start : start + _AT_ONCE]).all() for start in parts)
+    is_finite = all(np.isfinite(flat[start : start + _AT_ONCE]).all() for start in parts)
+    leave_pages([value])
+    return is_finite
 
 
 def require_finite(

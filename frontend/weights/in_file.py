@@ -1,8 +1,9 @@
 """Reads an ONNX file whose large float tensors stay in the file until somebody asks for one.
 
 Protobuf holds the file's bytes beside the message that it makes of them, and gives a copy of what
-it holds: of weights there would be three. Here they are in memory once, in the arrays that they are
-read into. Such a tensor has the form of ONNX's external data, with the absolute path of a file.
+it holds: of weights there would be three. Here they are copied once, into a file of which memory
+holds what is looked at (`odtc.core.disk.mapped_arrays`). Such a tensor has the form of ONNX's
+external data, with the absolute path of a file.
 """
 
 import mmap
@@ -21,6 +22,7 @@ from onnx.external_data_helper import (
     load_external_data_for_tensor,
 )
 
+from odtc.core.disk.mapped_arrays import Copies
 from odtc.core.onnx_model.weight_places import FLOATS
 from odtc.frontend.file.external_claims import external_tensors, require_claims
 
@@ -124,18 +126,34 @@ def _without_data(path: Path) -> onnx.ModelProto:
     return model or onnx.load(path, format="protobuf", load_external_data=False)
 
 
-def array_of(tensor: TensorProto) -> np.ndarray:
+def add_copy(copies: Copies, name: str, tensor: TensorProto) -> None:
+    """Copies the elements of a tensor whose elements are in a file.
+
+    Raises:
+        KeyError, OSError, ValueError: they are damaged, or not there.
+    """
+    if _is_in_file(tensor):
+        where = {entry.key: entry.value for entry in tensor.external_data}
+        copies.add(name, Path(where["location"]), int(where["offset"]), int(where["length"]))
+
+
+def array_of(tensor: TensorProto, raw: np.ndarray | None = None) -> np.ndarray:
     """The elements of a tensor, wherever they are.
+
+    Args:
+        tensor: as `read_in_file` read it.
+        raw: its bytes, where somebody has them already.
 
     Raises:
         KeyError, TypeError, ValueError: they are damaged, as of `numpy_helper.to_array`.
     """
     if not _is_in_file(tensor):
         return numpy_helper.to_array(tensor)
-    where = {entry.key: entry.value for entry in tensor.external_data}
-    length, offset = int(where["length"]), int(where["offset"])
-    raw = np.fromfile(where["location"], np.uint8, length, offset=offset)
-    raw.flags.writeable = False
+    if raw is None:
+        where = {entry.key: entry.value for entry in tensor.external_data}
+        length, offset = int(where["length"]), int(where["offset"])
+        raw = np.fromfile(where["location"], np.uint8, length, offset=offset)
+        raw.flags.writeable = False
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     return np.frombuffer(raw, dtype).reshape(tensor.dims)
 

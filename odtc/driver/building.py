@@ -9,6 +9,7 @@ from odtc.backends.targets import Target
 from odtc.core.artifact.bundle import file_sha256
 from odtc.core.disk.files import private_folder
 from odtc.core.disk.left_behind import remove_folder
+from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.errors import UsageError
 from odtc.core.options.byte_sizes import AUTO
 from odtc.core.process.one_at_a_time import one_at_a_time
@@ -41,11 +42,13 @@ def build(
         progress: called with the name of each stage as it starts.
     """
     source = read_source(model, target, options, progress, is_tight=budget is not None)
+    leave_pages(source.arrays.values())
     # It may be another file by the time that the step is built.
     digest = file_sha256(model)
     if options.allow_half_activations:
         _check_half_activations(budget)
     made = build_step(source, budget, progress)
+    leave_pages(source.arrays.values())
     graph = made.step.draft.graph
     graph.notes += notes_on(source, made, budget)
 

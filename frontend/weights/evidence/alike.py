@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from odtc.core.disk.mapped_arrays import leave_pages
+
 # NumPy has no limits of a type that is not its own.
 _BFLOAT16 = (2.0**-7, 2.0**-126)
 # Steps between neighbouring numbers of a type that rounding may move one by.
@@ -102,4 +104,7 @@ def _wide(value: np.ndarray) -> np.ndarray:
 
 
 def _digest(value: np.ndarray) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).digest()
+    elements = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+    found = hashlib.blake2b(elements.data, digest_size=16).digest()
+    leave_pages([value])
+    return found

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from odtc.core.disk.mapped_arrays import leave_pages
+
 # Elements that are looked at, at most: patterns are regular, and embeddings may have a billion.
 _MOST = 1 << 18
 _FEW = 1 << 12
@@ -20,7 +22,9 @@ def pattern(value: np.ndarray) -> str:
     """The pattern in a tensor's values, as the end of a sentence; empty where there is none."""
     if value.size < 2:
         return ""
-    if np.isinf(value).any():
+    has_infinities = np.isinf(value).any()
+    leave_pages([value])
+    if has_infinities:
         return "holds infinities, as masks do"
     numbers = np.asarray(value[: max(1, _MOST * len(value) // value.size)], np.float64)
     if not np.isfinite(numbers).all() or numbers.min() == numbers.max():

@@ -5,7 +5,7 @@ each step that was compiled of it.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ def cut(path: Path, known: Iterable[tuple[int, Piece]], folder: Path) -> tuple[l
 
         for offset, piece in sorted(known, key=lambda each: each[0]):
             keep(offset)
-            if files.read(piece) == file.read(piece.size):
+            if all(part and part == file.read(len(part)) for part in files.parts(piece)):
                 pieces.append(piece)
             else:
                 file.seek(offset)
@@ -77,7 +77,7 @@ def join(path: Path, pieces: Sequence[Piece], content: bytes, folder: Path) -> N
     with _Files(folder) as files, path.open("wb") as file:
         for piece in pieces:
             if piece.file:
-                file.write(files.read(piece))
+                file.writelines(files.parts(piece))
             else:
                 file.write(content[piece.offset : piece.offset + piece.size])
 
@@ -96,11 +96,14 @@ class _Files:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def read(self, piece: Piece) -> bytes:
-        """The bytes of a piece; fewer where the file ends before."""
+    def parts(self, piece: Piece) -> Iterator[bytes]:
+        """The bytes of a piece, some at a time; the last part is b"" where the file ends before."""
         if piece.file not in self.opened:
             opened = self.stack.enter_context((self.folder / piece.file).open("rb"))
             self.opened[piece.file] = opened
-        file = self.opened[piece.file]
+        file, left = self.opened[piece.file], piece.size
         file.seek(piece.offset)
-        return file.read(piece.size)
+        while left:
+            part = file.read(min(_BLOCK, left))
+            left = left - len(part) if part else 0
+            yield part

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from odtc.core.disk.mapped_arrays import leave_pages
+
 _DTYPES = {
     **{"BOOL": "bool", "I8": "int8", "U8": "uint8", "I16": "int16", "U16": "uint16"},
     **{"I32": "int32", "U32": "uint32", "I64": "int64", "U64": "uint64"},
@@ -110,6 +112,7 @@ def write_tensors(
         file.write(head)
         for array in arrays.values():
             file.write(_bytes_of(array))
+            leave_pages([array])
 
 
 def read_header(file: BufferedReader) -> Header:
