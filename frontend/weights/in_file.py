@@ -22,7 +22,7 @@ from onnx.external_data_helper import (
     load_external_data_for_tensor,
 )
 
-from odtc.core.disk.mapped_arrays import Copies
+from odtc.core.disk.mapped_arrays import Copies, leave_pages
 from odtc.core.onnx_model.weight_places import FLOATS
 from odtc.frontend.file.external_claims import external_tensors, require_claims
 
@@ -229,6 +229,8 @@ def _graph_parts(data: mmap.mmap, graph: Field, path: str) -> Iterator[bytes]:
     for number, type_, begin, held, end in _fields(data, graph[3], graph[4]):
         if number == _INITIALIZER and type_ == _BYTES and end - held >= _LARGE_TENSOR:
             yield _framed(_INITIALIZER, _tensor(data, held, end, path))
+            # Systems map more than the page that is read, up to some megabytes around it.
+            leave_pages([np.frombuffer(data, np.uint8, end - begin, begin)])
         else:
             yield data[begin:end]
 
