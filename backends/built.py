@@ -4,8 +4,8 @@ planned module, scheduled kernels ─built_of→ Built
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import tvm
@@ -14,7 +14,7 @@ from tvm import relax, s_tir, tirx
 
 from odtc.backends.objects.compiling import Compiled
 from odtc.backends.objects.kernel_objects import Objects
-from odtc.backends.program.lines import Lines
+from odtc.backends.program.lines import Line, Lines
 from odtc.backends.program.straight_line import lines_of
 from odtc.core.ir.product_marks import TUNED, WINOGRAD
 from odtc.core.ir.relax_calls import operator_of
@@ -82,6 +82,7 @@ def built_of(
     planned: tvm.IRModule,
     train_step: str | None,
     steps: Sequence[str],
+    names: Mapping[str, str] | None = None,
 ) -> Built:
     """Describes a compiled module: its storage, arenas, and special kernels.
 
@@ -91,6 +92,7 @@ def built_of(
         planned: the module with planned storage.
         train_step: name of the training step, if there is one.
         steps: names of the functions that are it, one for each plan.
+        names: of its kernels in the library, by those in the module, where they are others.
     """
     return Built(
         made.executable,
@@ -101,8 +103,35 @@ def built_of(
         tuned_kernels(scheduled),
         winograd_kernels(scheduled),
         str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
-        lines_of(planned),
+        _renamed(lines_of(planned), names or {}),
     )
+
+
+def names_beside(number: int, planned: tvm.IRModule) -> dict[str, str]:
+    """Names for the kernels of a module in the library of another one, by their own.
+
+    Args:
+        number: of the module, in that library; the first has names as they are.
+        planned: the module.
+    """
+    # No kernel's own name has two of these in a row.
+    return {
+        variable.name_hint: f"{variable.name_hint}__{number}"
+        for variable, function in planned.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    }
+
+
+def _renamed(lines: Lines, names: Mapping[str, str]) -> Lines:
+    """Functions that call kernels by other names."""
+    if not names:
+        return lines
+
+    def renamed(line: Line) -> Line:
+        calls = tuple(replace(each, kernel=names[each.kernel]) for each in line.calls)
+        return replace(line, calls=calls)
+
+    return Lines({name: renamed(line) for name, line in lines.of.items()}, lines.refused)
 
 
 def _built_step(name: str, function: relax.Function) -> BuiltStep:

@@ -5,11 +5,12 @@ rest of the VM and compiles the kernels.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import tvm
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.built import Built, built_of
+from odtc.backends.built import Built, built_of, names_beside
 from odtc.backends.cpus import tvm_cpu
 from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.families import family_of
@@ -96,18 +97,80 @@ def build_kernels(
             kernel is beyond a limit of its GPU.
         NotKeptError: what an outline stands for is not kept any more.
     """
-    tvm_target = target.to_tvm()
+    planned = plan_kernels(scheduled, target, train_step, origins=origins, checkpoints=checkpoints)
+    (built,) = compile_planned([planned], target, apart=apart)
+    return built
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A module whose storage is planned, and which is to be compiled.
+
+    Attributes:
+        scheduled: its kernels, before storage was planned.
+        planned: the module.
+        train_step: name of the training step, if there is one.
+        steps: names of the functions that are it, one for each plan.
+    """
+
+    scheduled: tvm.IRModule
+    planned: tvm.IRModule
+    train_step: str | None
+    steps: Sequence[str]
+
+
+def plan_kernels(
+    scheduled: tvm.IRModule,
+    target: Target,
+    train_step: str | None,
+    *,
+    origins: Sequence[Origin] = (),
+    checkpoints: InsertCheckpoints | None = None,
+) -> Lowered:
+    """Plans the storage of a module; arguments and errors as of `build_kernels`."""
     family = family_of(target)
-    with tvm_target:
+    with target.to_tvm():
         planned = run_pipeline(plan_phase(train_step, family, origins, checkpoints), scheduled)
         _check_countable(planned, family, target)
-        names = PipelineOptions(family, train_step, checkpoints=checkpoints).steps
-        called = run_pipeline([TakeArena(names)], planned)
+    steps = PipelineOptions(family, train_step, checkpoints=checkpoints).steps
+    return Lowered(scheduled, planned, train_step, steps)
+
+
+def compile_planned(
+    lowered: Sequence[Lowered], target: Target, *, apart: bool = False
+) -> Sequence[Built]:
+    """Compiles modules into one library; TVM runs the functions of the first alone.
+
+    Kernels of the others have names of their own, and those that are alike one code.
+
+    Args:
+        lowered: the modules.
+        target: what to compile for, resolved.
+        apart: as of `build_kernels`; several modules have to be apart.
+
+    Raises:
+        NotKeptError: what an outline stands for is not kept any more.
+    """
+    first, *others = lowered
+    family = family_of(target)
+    is_apart = apart and family.apart
+    assert is_apart or not others
+    named = [names_beside(number, each.planned) for number, each in enumerate(others, 1)]
+    more = {
+        name: each.planned[kernel]
+        for names, each in zip(named, others, strict=True)
+        for kernel, name in names.items()
+    }
+    tvm_target = target.to_tvm()
+    with tvm_target:
+        called = run_pipeline([TakeArena(first.steps)], first.planned)
         with family.compiling(), _unchecked():
             also = [tvm_cpu(cpu) for cpu in target.cpus[1:]]
-            is_apart = apart and family.apart
-            made = compiled(called, tvm_target, vm_phase(), apart=is_apart, also=also)
-    return built_of(made, scheduled, planned, train_step, names)
+            made = compiled(called, tvm_target, vm_phase(), apart=is_apart, also=also, more=more)
+    return [
+        built_of(made, each.scheduled, each.planned, each.train_step, each.steps, names)
+        for names, each in zip(({}, *named), lowered, strict=True)
+    ]
 
 
 def _unchecked() -> tvm.transform.PassContext:

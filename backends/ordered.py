@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import tvm
 
-from odtc.backends.built import Built
 from odtc.backends.cost.call_cost import call_cost, storage_cost
 from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
 from odtc.backends.families import family_of
-from odtc.backends.lowering import build_kernels
+from odtc.backends.lowering import Lowered, plan_kernels
 from odtc.backends.pipeline.phases import order_phase
 from odtc.backends.targets import Target
 from odtc.core.artifact.memory_plan import Origin
@@ -46,8 +45,8 @@ class Ordered:
     calls: Calls
     problem: Recomputation
 
-    def build(self, plans: Sequence[Plan], origins: Sequence[Origin] = ()) -> Built:
-        """Compiles the step by each of some plans.
+    def lower(self, plans: Sequence[Plan], origins: Sequence[Origin] = ()) -> Lowered:
+        """Plans the storage of the step by each of some plans.
 
         Args:
             plans: of its problem.
@@ -58,13 +57,8 @@ class Ordered:
         """
         slots = family_of(self.target).slots
         checkpoints = InsertCheckpoints(self.function, slots, self.problem, plans)
-        return build_kernels(
-            self.module,
-            self.target,
-            self.function,
-            origins=origins,
-            checkpoints=checkpoints,
-            apart=True,
+        return plan_kernels(
+            self.module, self.target, self.function, origins=origins, checkpoints=checkpoints
         )
 
     @property

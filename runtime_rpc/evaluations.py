@@ -29,10 +29,10 @@ class Evaluations:
 
     def of(self, x: Feed, output: str | None, instead: Instead) -> np.ndarray:
         """An output for any number of samples; see `Trainer.evaluate` for arguments and errors."""
-        evaluation = self._named(output)
+        evaluation = self.named(output)
         if isinstance(x, FeatureFeed):
             return self._over_features(evaluation, x, instead)
-        place, feed = evaluation.place, self._fed_to(evaluation, x)
+        place, feed = evaluation.place, self.fed_to(evaluation, x)
         if place is None:
             _check_whole(evaluation, feed, self._manifest.micro_batch)
             return self._run(evaluation, feed, instead)
@@ -88,11 +88,16 @@ class Evaluations:
     def all(self, arrays: Mapping[str, np.ndarray], instead: Instead) -> dict[str, np.ndarray]:
         """Each output of one batch as it was compiled, whatever its shape."""
         return {
-            each.output.name: self._run(each, self._fed_to(each, arrays), instead)
+            each.output.name: self._run(each, self.fed_to(each, arrays), instead)
             for each in self._manifest.evaluations
         }
 
-    def _named(self, output: str | None) -> Evaluation:
+    def named(self, output: str | None) -> Evaluation:
+        """The evaluation of an output; the usual one if None.
+
+        Raises:
+            UsageError: there is none.
+        """
         known = {item.output.name: item for item in self._manifest.evaluations}
         if output is not None and output not in known:
             raise UsageError(
@@ -100,7 +105,7 @@ class Evaluations:
             )
         return self._manifest.evaluations[0] if output is None else known[output]
 
-    def _fed_to(self, evaluation: Evaluation, x: Feed) -> dict[Argument, np.ndarray]:
+    def fed_to(self, evaluation: Evaluation, x: Feed) -> dict[Argument, np.ndarray]:
         """The arguments of an evaluation, from what a caller feeds."""
         inputs, bound = self._manifest.of_role(Role.INPUT), self._manifest.bound
         check_bound(x, bound)

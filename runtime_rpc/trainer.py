@@ -35,8 +35,7 @@ from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.engines.choose import engine_of
-from odtc.runtime_rpc.evaluations import Evaluations
-from odtc.runtime_rpc.feed.batches import Fed, Feed, FeedConverter
+from odtc.runtime_rpc.feed.batches import Fed, Feed
 from odtc.runtime_rpc.feed.calling import (
     SEVERAL,
     learning_rate,
@@ -48,6 +47,7 @@ from odtc.runtime_rpc.feed.feeding import Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_machine, check_threads
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.lengths.feed import LengthEvaluations, feeding_of
 from odtc.runtime_rpc.loop.fitter import Fitter
 from odtc.runtime_rpc.loop.history import History
 from odtc.runtime_rpc.memory.allocation import Placement
@@ -117,9 +117,8 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
         check_cores(session, threads, cores, target)
         self.session = session = session.on(target.kind)
         self._host = HostClock()
-        self._converter = FeedConverter(bundle.manifest)
         self._engine = engine_of(bundle, session, placement, self._host)
-        self._evaluations = Evaluations(bundle.manifest, self._engine)
+        self._converter, self._evaluations = feeding_of(bundle.manifest, self._engine)
         self.use_threads(threads, cores)
 
     def __enter__(self) -> Self:
@@ -142,7 +141,7 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
         """
         if self._turns.end():
             self._engine.close()
-            del self._engine, self._evaluations
+            del self._engine, self._evaluations, self._converter
             if self._owns_session:
                 self.session.close()
 
@@ -251,6 +250,7 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
             UnsupportedError: the run has as many steps as one can have, 2³¹ - 1 calls.
         """
         rate = learning_rate(lr)
+        self._look_at_rows()
         return next(self._take([self._converter.fed(x, y)], _nothing, lambda _: rate))
 
     @takes("trainer.train", SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1))
@@ -283,7 +283,7 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
             UsageError: `steps_per_call` is less than 1, a batch is no pair, or a learning rate is
                 no number.
         """
-        self._turns.check()
+        self._look_at_rows()
         most = self._engine.at_once(steps_per_call)
         schedule = schedule_of(lr)
         pairing = Pairing(self._manifest)
@@ -343,6 +343,7 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
             DeviceError: the device's server cannot measure, or the device failed.
             UsageError: no step was taken in the block; the period is out of its bounds; the
                 artifact is closed.
+            UnsupportedError: the step has several lengths.
         """
         self._turns.check()
         plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), MEMORY)
@@ -376,6 +377,12 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
     def predict(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
         """An output in inference mode: `evaluate`, by the name that other libraries have for it."""
         return self.evaluate(x, output, ema=ema)
+
+    @alone
+    def _look_at_rows(self) -> None:
+        """Finds out whether rows can be filled up, where a step has several lengths."""
+        if isinstance(self._evaluations, LengthEvaluations):
+            self._evaluations.is_exact()
 
     @alone
     def _may_skip(self) -> bool:

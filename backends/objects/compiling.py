@@ -6,7 +6,7 @@
 Or all at once, by TVM, for what runs in this process or is for a GPU.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm
@@ -36,6 +36,7 @@ def compiled(
     *,
     apart: bool,
     also: Sequence[tvm.target.Target] = (),
+    more: Mapping[str, tirx.PrimFunc] | None = None,
 ) -> Compiled:
     """Compiles a module in the pass context of this thread.
 
@@ -46,6 +47,7 @@ def compiled(
         apart: whether kernels become object files, for a library. Otherwise TVM compiles all at
             once, and the executable can run in this process.
         also: further targets that kernels become object files for; see `kernel_objects`.
+        more: kernels that become object files beside those of the module, by name.
     """
     if not apart:
         return Compiled(tvm.compile(module, target, relax_pipeline=pipeline))
@@ -61,6 +63,6 @@ def compiled(
         if each not in kernels
     }
     without = tvm.IRModule(calling, attrs=module.attrs)
-    named = {each.name_hint: made for each, made in kernels.items()}
+    named = {each.name_hint: made for each, made in kernels.items()} | dict(more or {})
     objects = kernel_objects(named, target, also)
     return Compiled(tvm.compile(without, target, relax_pipeline=pipeline), objects)

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odtc.backends.program.lines import Line, Operand, Region
-from odtc.backends.program.program import Function, Input, Program, with_arguments, with_constants
+from odtc.backends.program.program import (
+    AtLength,
+    Function,
+    Input,
+    Program,
+    with_arguments,
+    with_constants,
+)
 from odtc.backends.program.write import program_bytes
 from odtc.core.specs import Role, TensorSpec
 
@@ -40,14 +47,18 @@ def kernels_program(line: Line, arguments: Sequence[TensorSpec], kind: str) -> b
         skips=False,
         scale=None,
         samples=1,
-        arguments=(
-            _input(Role.LEARNING_RATE, _RATE),
-            _input(Role.STEP, _STEP),
-            *(_input(Role.PARAMETER, each) for each in named),
-        ),
-        functions=(
-            Function("nothing", "", nothing, (), groups=0, samples=1),
-            Function("kernels", OUTPUT, placed, line.result.shape, groups=0, samples=1),
+        at=(
+            AtLength(
+                arguments=(
+                    _input(Role.LEARNING_RATE, _RATE),
+                    _input(Role.STEP, _STEP),
+                    *(_input(Role.PARAMETER, each) for each in named),
+                ),
+                functions=(
+                    Function("nothing", "", nothing, (), groups=0, samples=1),
+                    Function("kernels", OUTPUT, placed, line.result.shape, groups=0, samples=1),
+                ),
+            ),
         ),
         constants=constants,
         # Nobody comes back for what a driver has compiled of it.

@@ -74,6 +74,23 @@ class Function:
 
 
 @dataclass(frozen=True)
+class AtLength:
+    """A step as it is taken at one length.
+
+    Attributes:
+        arguments: of the step.
+        functions: plans, the fastest first, and evaluations, the usual one first; those of one
+            output follow each other, the most samples first. Then what gives features, evaluations
+            over features, and last the step over features, if there are any.
+        length: 0 of a step that has but one.
+    """
+
+    arguments: tuple[Input, ...]
+    functions: tuple[Function, ...]
+    length: int = 0
+
+
+@dataclass(frozen=True)
 class Program:
     """All that a runtime needs beside kernels and weights.
 
@@ -85,12 +102,9 @@ class Program:
         skips: whether an update is left out whose gradients are not finite.
         scale: number of the argument that is the loss scale, if it changes.
         samples: of a step.
-        arguments: of the step.
-        functions: plans, the fastest first, and evaluations, the usual one first; those of one
-            output follow each other, the most samples first. Then what gives features, evaluations
-            over features, and last the step over features, if there are any.
         constants: bytes that operands lie in.
         facts: what else the artifact says of itself, by name.
+        at: the step at each of its lengths, the longest first.
     """
 
     identity: str
@@ -100,10 +114,9 @@ class Program:
     skips: bool
     scale: int | None
     samples: int
-    arguments: tuple[Input, ...]
-    functions: tuple[Function, ...]
     constants: bytes
     facts: Mapping[str, str]
+    at: tuple[AtLength, ...]
 
 
 def program_of(
@@ -112,6 +125,7 @@ def program_of(
     identity: str,
     threads: int,
     facts: Mapping[str, str] | None = None,
+    shorter: Sequence[Mapping[str, Line]] = (),
 ) -> Program:
     """The program of an artifact.
 
@@ -121,11 +135,34 @@ def program_of(
         identity: of the artifact, in hex.
         threads: the most that its kernels have workspaces for.
         facts: what it says beside what the manifest does, by name.
+        shorter: the lines of its shorter lengths, the longest first.
     """
+    constants = _Constants()
+    lengths = (manifest, *manifest.shorter_ones)
+    states = [item for item in manifest.arguments if item.role is Role.STATE]
+    scales = [item for item in states if item.spec.name == _SCALE]
+    return Program(
+        identity=identity,
+        micro_batches=manifest.micro_batches,
+        accumulate=manifest.accumulate,
+        threads=threads,
+        skips=manifest.skips,
+        scale=manifest.arguments.index(scales[0]) if manifest.update["loss_scale"] else None,
+        samples=manifest.batch,
+        at=tuple(
+            _at_length(each, of, constants)
+            for each, of in zip(lengths, (lines, *shorter), strict=True)
+        ),
+        constants=bytes(constants.content),
+        facts={**_facts(manifest), **(facts or {})},
+    )
+
+
+def _at_length(manifest: Manifest, lines: Mapping[str, Line], constants: "_Constants") -> AtLength:
+    """The step as it is taken at the length of a manifest."""
     features = [item for each in manifest.features for item in each.arguments]
     numbers = {item: number for number, item in enumerate((*manifest.arguments, *features))}
     named = {(item.role, item.spec.name): number for item, number in numbers.items()}
-    constants = _Constants()
     everything = range(len(manifest.arguments))
     plans = tuple(
         Function(
@@ -173,20 +210,8 @@ def program_of(
         *(part(each, each.over, each.over) for each in manifest.features if each not in of_step),
         *(part(each, each.over, "") for each in of_step),
     )
-    states = {item.spec.name: numbers[item] for item in manifest.of_role(Role.STATE)}
-    return Program(
-        identity=identity,
-        micro_batches=manifest.micro_batches,
-        accumulate=manifest.accumulate,
-        threads=threads,
-        skips=manifest.skips,
-        scale=states[_SCALE] if manifest.update["loss_scale"] else None,
-        samples=manifest.batch,
-        arguments=tuple(_input(item, manifest, named) for item in numbers),
-        functions=(*plans, *evaluations, *parts),
-        constants=bytes(constants.content),
-        facts={**_facts(manifest), **(facts or {})},
-    )
+    arguments = tuple(_input(item, manifest, named) for item in numbers)
+    return AtLength(arguments, (*plans, *evaluations, *parts), manifest.length)
 
 
 def _input(item: Argument, manifest: Manifest, named: Mapping[tuple[Role, str], int]) -> Input:

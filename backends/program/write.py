@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from odtc.backends.program.lines import Operand
-from odtc.backends.program.program import Function, Input, Program
+from odtc.backends.program.program import AtLength, Function, Input, Program
 from odtc.core.specs import Role
 
-# Of a program without features, and of one with some.
-VERSION, WITH_FEATURES = 2, 3
+# Of a program without features, of one with some, and of one with several lengths.
+VERSION, WITH_FEATURES, WITH_LENGTHS = 2, 3, 4
 MAGIC = b"odtcprog"
 NONE = 0xFFFFFFFF
 
@@ -36,6 +36,7 @@ _ARGUMENT = struct.Struct("<IIHHIIIIIQdqqq")
 _TENSOR = struct.Struct("<IIHHIIIQ")
 _FUNCTION = struct.Struct("<IIIIIIIIIIQQQd")
 _CALL = struct.Struct("<III")
+_LENGTH = struct.Struct("<QII")
 
 
 def program_bytes(program: Program) -> bytes:
@@ -47,14 +48,14 @@ def program_bytes(program: Program) -> bytes:
     text, dims, tensors = _Text(), _Dims(), _Tensors()
     kernels: dict[str, int] = {}
     calls, operands, functions = bytearray(), [], bytearray()
-    for function in program.functions:
+    for function in (each for of in program.at for each in of.functions):
         first = len(calls) // _CALL.size
         for call in function.line.calls:
             kernel = kernels.setdefault(call.kernel, len(kernels))
             calls += _CALL.pack(kernel, len(operands), len(call.operands))
             operands += [tensors.number(each) for each in call.operands]
         functions += _function(function, first, text, dims, tensors)
-    arguments = b"".join(_argument(each, text, dims) for each in program.arguments)
+    arguments = b"".join(_argument(each, text, dims) for of in program.at for each in of.arguments)
     placed = b"".join(_tensor(each, dims) for each in tensors.numbers)
     named = struct.pack(f"<{len(kernels)}I", *(text.place(f"__tvm_ffi_{k}") for k in kernels))
     facts = b"".join(
@@ -72,6 +73,7 @@ def program_bytes(program: Program) -> bytes:
         (struct.pack(f"<{len(dims.sizes)}q", *dims.sizes), 8),
         (bytes(text.content), 1),
         (program.constants, 1),
+        *(((_lengths(program.at), _LENGTH.size),) if len(program.at) > 1 else ()),
     )
     return _joined(program, tables)
 
@@ -86,7 +88,7 @@ def _joined(program: Program, tables: Sequence[tuple[bytes, int]]) -> bytes:
         body += content
     head = _HEADER.pack(
         MAGIC,
-        WITH_FEATURES if any(e.role is Role.FEATURES for e in program.arguments) else VERSION,
+        _version(program),
         len(tables),
         start + len(body),
         bytes.fromhex(program.identity),
@@ -98,6 +100,22 @@ def _joined(program: Program, tables: Sequence[tuple[bytes, int]]) -> bytes:
         program.samples,
     )
     return (head + places).ljust(start, b"\0") + bytes(body)
+
+
+def _version(program: Program) -> int:
+    if len(program.at) > 1:
+        return WITH_LENGTHS
+    has_features = any(e.role is Role.FEATURES for of in program.at for e in of.arguments)
+    return WITH_FEATURES if has_features else VERSION
+
+
+def _lengths(every: Sequence[AtLength]) -> bytes:
+    """Which functions are of each length."""
+    first, found = 0, b""
+    for each in every:
+        found += _LENGTH.pack(each.length, first, len(each.functions))
+        first += len(each.functions)
+    return found
 
 
 class _Text:

@@ -76,6 +76,8 @@ STORAGE = "storage"
 ACCUMULATOR = "accumulator"
 # What an ONNX initializer can be to the step: it is stored in the artifact and exported again.
 WEIGHT_ROLES = frozenset({Role.PARAMETER, Role.FROZEN, Role.STATISTIC})
+# What a caller feeds.
+FED_ROLES = frozenset({Role.INPUT, Role.LABEL})
 
 
 @dataclass(frozen=True)

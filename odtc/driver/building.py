@@ -3,6 +3,7 @@
 read -> decide on micro-batches and recomputation -> lower and build -> link -> seal
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from odtc.backends.targets import Target
@@ -15,8 +16,10 @@ from odtc.core.options.byte_sizes import AUTO
 from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
-from odtc.driver.drafts.source import read_source
-from odtc.driver.fitting import build_step
+from odtc.driver.drafts.lengths import at_lengths, not_with_lengths
+from odtc.driver.drafts.source import Source, read_source
+from odtc.driver.fitting import BuiltPlans, build_step, build_together
+from odtc.driver.lengths import check_alike
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.sealed.notes import notes_on
 from odtc.driver.sealed.sealing import seal
@@ -47,9 +50,12 @@ def build(
     digest = file_sha256(model)
     if options.allow_half_activations:
         _check_half_activations(budget)
-    made = build_step(source, budget, progress)
+    sources = at_lengths(source)
+    if len(sources) > 1 and budget == AUTO:
+        raise not_with_lengths("several plans for each: memory_budget auto")
+    made = _built(sources, budget, progress)
     leave_pages(source.arrays.values())
-    graph = made.step.draft.graph
+    graph = made[0].step.draft.graph
     graph.notes += notes_on(source, made, budget)
 
     progress("link")
@@ -59,6 +65,17 @@ def build(
     except BaseException:
         remove_folder(root)
         raise
+
+
+def _built(
+    sources: Sequence[Source], budget: int | str | None, progress: Progress
+) -> Sequence[BuiltPlans]:
+    """The step at each of its lengths, the longest first."""
+    if len(sources) == 1:
+        return [build_step(sources[0], budget, progress)]
+    made = build_together(sources, budget, progress)
+    check_alike(made)
+    return made
 
 
 def _check_half_activations(budget: int | str | None) -> None:

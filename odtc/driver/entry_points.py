@@ -56,6 +56,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     quantize: str | None = None,
     weights_beside: bool = False,
     shape: Shapes | None = None,
+    lengths: Sequence[int] | int = (),
     batch_axis: Axes | None = None,
     set: Mapping[str, Any] | None = None,
     normalize: Normalize | str | os.PathLike[str] | None = None,
@@ -106,6 +107,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             have changed are refused.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
+        lengths: sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch
+            nor `shape` gives: numbers of tokens. The step is compiled for each, with weights and
+            state once; a trainer takes each batch at the shortest that holds it, and fills it up.
+            On this machine's CPU.
         batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
             name, where the model does not show it; None for one that holds none.
         set: values of inputs that are constants of the step, by name: numbers or lists. The
@@ -170,6 +175,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         quantize=quantize,
         weights_beside=weights_beside,
         shape=shape,
+        lengths=lengths,
         batch_axis=batch_axis,
         set=set,
         normalize=normalize,
@@ -217,6 +223,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     quantize: str | None = None,
     weights_beside: bool = False,
     shape: Shapes | None = None,
+    lengths: Sequence[int] | int = (),
     batch_axis: Axes | None = None,
     set: Mapping[str, Any] | None = None,
     normalize: Normalize | str | os.PathLike[str] | None = None,
@@ -268,6 +275,10 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             have changed are refused.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
             an input, by its name: `{"x": (2, 3, 48, 192)}`.
+        lengths: sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch
+            nor `shape` gives: numbers of tokens. The step is compiled for each, with weights and
+            state once; a trainer takes each batch at the shortest that holds it, and fills it up.
+            On this machine's CPU.
         batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
             name, where the model does not show it; None for one that holds none.
         set: values of inputs that are constants of the step, by name: numbers or lists. The
@@ -328,6 +339,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         quantize=quantize,
         weights_beside=weights_beside,
         shape=shape,
+        lengths=lengths,
         batch_axis=batch_axis,
         set=set,
         normalize=normalize,

@@ -11,6 +11,7 @@ from odtc.core.options.arguments import read_argument
 from odtc.core.process.progress import silent
 from odtc.core.specs import TensorSpec
 from odtc.driver.drafts.drafting import complete, sketch_of
+from odtc.driver.drafts.lengths import at_lengths
 from odtc.driver.drafts.source import read_source
 from odtc.driver.options.kinds import MODEL
 from odtc.driver.options.option import checked
@@ -62,7 +63,8 @@ def examine(path: str, target: Target, options: StepOptions) -> Report:
     """
     # Whoever compiles is told the same.
     path, options = read_argument(MODEL, path, "model", _WHERE), checked(options, _WHERE)
-    source = read_source(path, target, options, silent)
+    source, *_ = at_lengths(read_source(path, target, options, silent))
+    options = source.options
     if lacks_batch(source.model, source.asked):
         least = max([1, *options.evaluated])
         source = replace(source, options=replace(options, batch=least))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odtc.backends.built import Built
+from odtc.backends.lowering import Lowered, compile_planned
 from odtc.core.errors import BudgetError
 from odtc.core.process.progress import Progress
 from odtc.driver.drafts.source import Source
@@ -53,24 +54,61 @@ def build_step(source: Source, budget: int | str | None, progress: Progress) -> 
         UsageError: the micro-batches that are asked for do not divide the batch.
         UnsupportedError: the step cannot run as so many micro-batches.
     """
+    if budget is None:
+        return BuiltPlans(*Cuts(source, progress).build_first())
+    (made,) = build_together([source], budget, progress)
+    return made
+
+
+def build_together(
+    sources: Sequence[Source], budget: int | str | None, progress: Progress
+) -> Sequence[BuiltPlans]:
+    """The same for steps that share a library, which TVM runs the first of alone.
+
+    Args:
+        sources: what they are made from, for the same target.
+        budget: of each.
+        progress: called with the name of each stage as it starts.
+    """
+    fitted = [_fitted(each, budget, progress) for each in sources]
+    progress("compile the kernels")
+    lowered = [each.lowered for each in fitted]
+    every = compile_planned(lowered, sources[0].target, apart=True)
+    return [
+        BuiltPlans(each.step, built, each.times, each.measured, each.form)
+        for each, built in zip(fitted, every, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A step that is to be compiled; see `BuiltPlans`."""
+
+    step: Step
+    lowered: Lowered
+    times: Sequence[float] = (1.0,)
+    measured: str = ""
+    form: KernelForm = USUAL
+
+
+def _fitted(source: Source, budget: int | str | None, progress: Progress) -> _Fitted:
     cuts = Cuts(source, progress)
     if budget is None:
-        return BuiltPlans(*cuts.build_first())
+        return _Fitted(*cuts.lower_first())
     if isinstance(budget, str):
         return _offered(next(iter(cuts)), progress)
     return _within(source, cuts, budget, progress)
 
 
-def _offered(cut: Cut[Planned], progress: Progress) -> BuiltPlans:
+def _offered(cut: Cut[Planned], progress: Progress) -> _Fitted:
     """The step by several plans, from the fastest to the smallest."""
     progress("look for plans")
     plans = spread(cut.problem)
     times = [plan.seconds / plans[0].seconds for plan in plans]
-    progress("compile the kernels")
-    return BuiltPlans(cut.made.step, cut.made.build(plans), times, cut.problem.measured_part)
+    return _Fitted(cut.made.step, cut.made.lower(plans), times, cut.problem.measured_part)
 
 
-def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BuiltPlans:
+def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> _Fitted:
     """The step as it is fastest within a budget."""
     progress("look for plans")
     found = fastest(cuts.within(budget), budget)
@@ -79,8 +117,7 @@ def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> Buil
     made, form = found.cut.made, found.cut.form
     if cuts.refusal:
         made.step.draft.graph.notes.append(f"no micro-batches: {cuts.refusal}")
-    progress("compile the kernels")
-    return BuiltPlans(made.step, made.build([found.plan]), form=form)
+    return _Fitted(made.step, made.lower([found.plan]), form=form)
 
 
 def _too_small(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BudgetError:

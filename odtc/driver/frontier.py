@@ -56,6 +56,30 @@ class Least:
 
 
 @dataclass(frozen=True)
+class AtLength:
+    """What a step takes at one of several lengths.
+
+    Attributes:
+        length: of it.
+        tokens: places of a batch: its samples times the length.
+        arena_bytes: of the step as it is.
+        least_bytes: of the smallest plan.
+        seconds: of the step as it is, by a model of the target.
+    """
+
+    length: int
+    tokens: int
+    arena_bytes: int
+    least_bytes: int
+    seconds: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """By a model of the target."""
+        return self.tokens / self.seconds
+
+
+@dataclass(frozen=True)
 class Frontier:
     """All ways of which none is both slower and larger than another one.
 
@@ -74,6 +98,8 @@ class Frontier:
         threads: for how many all of this is; None where the target has none, as a GPU.
         by_threads: bytes alive at once in the step as it is, by the number of threads that it is
             compiled for: each has workspaces of its own. The arena is about as large.
+        lengths: what the step takes at each, the longest first, which all else is of; none where it
+            has one size.
     """
 
     points: tuple[Point, ...]
@@ -86,6 +112,7 @@ class Frontier:
     measured_calls: int = 0
     threads: int | None = None
     by_threads: Mapping[int, int] = field(default_factory=dict)
+    lengths: tuple[AtLength, ...] = ()
 
     def _repr_html_(self) -> str:
         """A table of the points, as `odtc plan` prints them."""
@@ -116,11 +143,16 @@ def frontier_of(data: Mapping[str, Any]) -> Frontier:
                 for name, points in strategies
             },
             "least": tuple(Least(**_known(Least, each)) for each in data.get("least", ())),
+            "lengths": tuple(
+                AtLength(**_known(AtLength, each)) for each in data.get("lengths", ())
+            ),
             "by_threads": {int(k): v for k, v in data.get("by_threads", {}).items()},
         }
     )
 
 
-def _known(kind: type[Frontier | Point | Least], data: Mapping[str, Any]) -> dict[str, Any]:
+def _known(
+    kind: type[Frontier | Point | Least | AtLength], data: Mapping[str, Any]
+) -> dict[str, Any]:
     names = {each.name for each in fields(kind)}
     return {name: value for name, value in data.items() if name in names}

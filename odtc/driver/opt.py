@@ -21,6 +21,7 @@ from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
 from odtc.driver.drafts.fitting import wants_mixed
+from odtc.driver.drafts.lengths import at_lengths
 from odtc.driver.drafts.source import read_source
 from odtc.driver.layouts import layout_choice
 from odtc.driver.options.step_options import StepOptions
@@ -108,7 +109,7 @@ def opt_module(
         OdtcError: as of `odtc.compile`.
         UsageError: the passes cannot run in the order that is asked for.
     """
-    source = read_source(model, target, options, progress)
+    source, *_ = at_lengths(read_source(model, target, options, progress))
     parts = Parts(source)
     step = differentiate(parts.draft(parts.fewest), progress, parts.evaluated(parts.fewest))
     of = replace(

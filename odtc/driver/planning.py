@@ -5,15 +5,16 @@ and each form of kernels; nothing is compiled
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from odtc.backends.targets import CPU, MOST_THREADS, Target
 from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
 from odtc.core.specs import WEIGHT_ROLES, Role
+from odtc.driver.drafts.lengths import at_lengths
 from odtc.driver.drafts.source import read_source
-from odtc.driver.frontier import WITHOUT, Frontier, Least, Point
+from odtc.driver.frontier import WITHOUT, AtLength, Frontier, Least, Point
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.splitting import Cuts, Planned
 from odtc.passes.checkpoint.cuts import Cut, Way, ways
@@ -39,9 +40,10 @@ def find_frontier(
 ) -> Frontier:
     """Finds what memory budgets a step can meet, and how; see `odtc.plan`."""
     # What is planned here are steps within budgets.
-    source = read_source(model, target, options, progress, is_tight=True)
-    cuts = Cuts(source, progress, for_plans=True)
+    sources = at_lengths(read_source(model, target, options, progress, is_tight=True))
+    cuts = Cuts(sources[0], progress, for_plans=True)
     every = list(cuts)
+    others = [[*Cuts(each, progress, for_plans=True)] for each in sources[1:]]
     progress("look for plans")
     step, problem = every[0].made.step, every[0].problem
     known = {name: tuple(_alone(name, problem)) for name in STRATEGIES}
@@ -57,7 +59,16 @@ def find_frontier(
         tuple(_least(problem)),
         problem.measured,
         *_by_threads(cuts, target),
+        tuple(map(_at_length, (every, *others) if others else ())),
     )
+
+
+def _at_length(cuts: Sequence[Cut[Planned]]) -> AtLength:
+    fastest, *_, smallest = [*ways(cuts, 2)] * 2
+    draft = cuts[0].made.step.draft
+    length = draft.source.length
+    tokens = draft.batch * length
+    return AtLength(length, tokens, fastest.arena_bytes, smallest.arena_bytes, fastest.seconds)
 
 
 def _alone(name: str, problem: Recomputation) -> Iterator[Point]:

@@ -8,6 +8,7 @@ import os
 from odtc.backends.targets import Target
 from odtc.core.process.progress import Progress
 from odtc.driver.drafts.drafting import draft_of
+from odtc.driver.drafts.lengths import at_lengths
 from odtc.driver.drafts.source import read_source
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.training import Step, differentiate
@@ -20,5 +21,5 @@ def prepare(
 
     See `odtc.compile` for arguments and errors.
     """
-    source = read_source(model, target, options, progress)
+    source, *_ = at_lengths(read_source(model, target, options, progress))
     return differentiate(draft_of(source), progress)

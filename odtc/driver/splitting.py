@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 
 from odtc.backends.built import Built
-from odtc.backends.lowering import build_kernels, to_kernels
+from odtc.backends.lowering import Lowered, compile_planned, plan_kernels, to_kernels
 from odtc.backends.objects.outlines import NotKeptError, Outlines
 from odtc.backends.ordered import Ordered, in_order
 from odtc.core.process.progress import Progress
@@ -54,9 +54,9 @@ class Planned:
     step: Step
     ordered: Ordered
 
-    def build(self, plans: Sequence[Plan]) -> Built:
-        """Compiles the step by each of some plans."""
-        return self.ordered.build(plans, self.step.training.origins)
+    def lower(self, plans: Sequence[Plan]) -> Lowered:
+        """Plans the storage of the step by each of some plans."""
+        return self.ordered.lower(plans, self.step.training.origins)
 
     def name_of(self, task: int) -> str:
         """The result of a call, in words of the model."""
@@ -125,20 +125,23 @@ class Cuts:
 
     def build_first(self) -> tuple[Step, Built]:
         """Compiles the step as it is usually made, with the fewest micro-batches."""
-        count, source = self._parts.fewest, self._source
 
         def build(outlines: Outlines) -> tuple[Step, Built]:
-            prepared = self._lowered(count, USUAL, outlines)
-            step, target = prepared.step, source.target
+            step, lowered = self.lower_first(outlines)
             self._progress("compile the kernels")
-            origins = step.training.origins
-            made = prepared.scheduled
-            return step, build_kernels(made, target, TRAIN_STEP, origins=origins, apart=True)
+            (built,) = compile_planned([lowered], self._source.target, apart=True)
+            return step, built
 
         try:
             return build(Outlines.KEPT)
         except NotKeptError:
             return build(Outlines.ANEW)
+
+    def lower_first(self, outlines: Outlines = Outlines.NEVER) -> tuple[Step, Lowered]:
+        """Plans the storage of the step as it is usually made, with the fewest micro-batches."""
+        prepared = self._lowered(self._parts.fewest, USUAL, outlines)
+        origins, target = prepared.step.training.origins, self._source.target
+        return prepared.step, plan_kernels(prepared.scheduled, target, TRAIN_STEP, origins=origins)
 
     def peak_for(self, threads: int) -> int:
         """Bytes that are alive at once in the step as it is, were it made for so many threads."""

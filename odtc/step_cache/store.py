@@ -18,7 +18,8 @@ from pathlib import Path
 
 from odtc.core.artifact import bundle as bundles
 from odtc.core.artifact.bundle import Bundle
-from odtc.core.artifact.manifest import Manifest, parse_manifest
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.artifact.parsing import parse_manifest
 from odtc.core.disk.content_store import ContentStore
 from odtc.core.disk.files import cache_folder, output_errors, private_folder
 from odtc.core.disk.left_behind import remove_folder

@@ -76,8 +76,16 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         DeviceError: the device cannot run it, or has no memory.
         OutputError: there is no room for a file, or no library can be loaded from its folder.
         UsageError: the device is a GPU, which reads no files.
-        UnsupportedError: it is a GPU, and the artifact has no program.
+        UnsupportedError: it is a GPU, and the artifact has no program; or the step has several
+            lengths, and the native runtime does not take it in this process.
     """
+    if bundle.manifest.shorter and (session.kind != CPU or why_tvm(bundle, session)):
+        raise UnsupportedError(
+            "a step of several lengths is taken by the native runtime in this process alone: "
+            f"{why_tvm(bundle, session) or 'the device is a GPU'}",
+            where=session.name,
+            hint="compile an artifact for each length: --shape NAME=N",
+        )
     if session.serves_programs:
         from odtc.runtime_rpc.engines.served import ServedEngine
         from odtc.runtime_rpc.sessions.remote import RemoteSession

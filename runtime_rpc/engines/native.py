@@ -25,6 +25,7 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.ahead import Ahead
 from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
+from odtc.runtime_rpc.engines.lengths import Lengths
 from odtc.runtime_rpc.engines.native_errors import (
     check_same_step,
     explained,
@@ -96,13 +97,19 @@ class NativeEngine:
             for number, item in enumerate((*manifest.arguments, *features))
             if item.role in (Role.INPUT, Role.FEATURES)
         }
+        self._numbers = {item: number for number, item in enumerate(manifest.arguments)}
+        self._lengths = Lengths(manifest, self._native)
+        for item, array in self._lengths.tensors.items():
+            self._tensors[item] = self._parts[item] = array
+            self._write[item] = partial(array.__setitem__, ...)
         is_cut = bool(features) and session.kind == CPU
         self._over = OverFeatures(self._put, self._run_part, self._guarded) if is_cut else None
-        self._numbers = {item: number for number, item in enumerate(manifest.arguments)}
         self._ahead = (
             None if session.kind == CPU else Ahead(self._native, self._feed, self._send_next)
         )
-        self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
+        every = (manifest, *manifest.shorter_ones)
+        self._plans = {plan.arena_bytes: plan for each in every for plan in each.plans}
+        self._usual = [each for of in every for each in of.evaluations]
         self._follower: Follower | None = None
         self._clocked: dict[str, Any] | None = None
 
@@ -148,6 +155,7 @@ class NativeEngine:
         if self._follower:
             self._change_to(self._follower.choose(self.plan, self._native.held_bytes))
         with self._guarded():
+            self._lengths.take(fed.whole)
             # The trainer's count holds: a step that was interrupted as it ended is not in it.
             if first != self._native.steps:
                 self._native.steps = first
@@ -195,7 +203,9 @@ class NativeEngine:
         """An output of one micro-batch, or of as many samples as the evaluation is of."""
         if self._ahead:
             self._ahead.forget()
-        if evaluation not in self._manifest.evaluations:
+        with self._guarded():
+            self._lengths.take(arrays)
+        if evaluation not in self._usual:
             return self._evaluate_fewer(evaluation, arrays, ema=bool(instead))
         with self._guarded():
             for item, array in arrays.items():
@@ -245,15 +255,17 @@ class NativeEngine:
         self._native.steps = steps
 
     def set_budget(self, budget: int) -> None:
-        """Takes steps from now on by the fastest plan that fits."""
+        """Takes steps from now on by the fastest plan that fits; each length has but one."""
         plan = plan_within(self._manifest, budget)
         self._follower = None
-        self._change_to(plan)
+        if not self._manifest.shorter:
+            self._change_to(plan)
 
     def follow(self, available: Available, reserve: int) -> None:
         """Chooses the plan before each step."""
         bytes_left(available)
-        self._follower = Follower(self._manifest.plans, available, reserve)
+        if not self._manifest.shorter:
+            self._follower = Follower(self._manifest.plans, available, reserve)
 
     def _change_to(self, plan: StepPlan) -> None:
         if plan != self.plan:

@@ -1,6 +1,7 @@
 """The native runtime through ctypes: `odtc.h`, with arrays of numpy that are its own memory."""
 
 import ctypes as c
+import itertools
 import math
 import os
 import weakref
@@ -197,6 +198,23 @@ class NativeTrainer:
         """Where a micro-batch is read of an argument, which has a shape and dtype of its own."""
         at = self.library.odtc_part_at(self.handle, number)
         return _memory(at, math.prod(shape) * np.dtype(dtype).itemsize, shape, np.dtype(dtype))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """At which steps can be taken, the longest first; none where the step has one size."""
+        lengths = (self.library.odtc_length_at(self.handle, n) for n in itertools.count())
+        return tuple(itertools.takewhile(bool, lengths))
+
+    def set_length(self, length: int) -> None:
+        """Takes steps and evaluations from now on at one of these.
+
+        `tensors` and `part` have the shapes of the longest all the same: what a shorter one takes
+        lies at the beginning of their memory.
+
+        Raises:
+            NativeError: the step is not compiled for it.
+        """
+        self.check(self.library.odtc_set_length(self.handle, length))
 
     def set_budget(self, nbytes: int) -> None:
         """Takes steps from now on by the fastest plan that fits.

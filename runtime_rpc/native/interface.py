@@ -117,6 +117,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "odtc_samples_of_step": (c.c_uint32, Handle),
     "odtc_evaluate_part": (c.c_int, Handle, c.c_char_p, c.c_int, c.POINTER(Tensor)),
     "odtc_part_at": (c.c_void_p, Handle, c.c_size_t),
+    "odtc_set_length": (c.c_int, Handle, c.c_uint64),
+    "odtc_length_at": (c.c_uint64, Handle, c.c_size_t),
     "odtc_set_budget": (c.c_int, Handle, c.c_uint64),
     "odtc_arena_bytes": (c.c_uint64, Handle),
     "odtc_held_bytes": (c.c_uint64, Handle),

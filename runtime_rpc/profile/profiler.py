@@ -7,7 +7,7 @@ from typing import Any
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan
-from odtc.core.errors import UsageError
+from odtc.core.errors import UnsupportedError, UsageError
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, HostSpan
@@ -63,9 +63,16 @@ def profiling(
     Raises:
         DeviceError: the device's server cannot measure, or the device failed.
         UsageError: no step was taken; the period is out of its bounds; a block is in another one.
+        UnsupportedError: the step has several lengths.
     """
     if host.spans is not None:
         raise UsageError("steps are being profiled already", hint="end the other block first")
+    if manifest.shorter:
+        raise UnsupportedError(
+            "a step of several lengths is not profiled",
+            where="trainer.profile",
+            hint="compile it for one of them: --shape NAME=N",
+        )
     found = Profiling()
     with session.sampling(period, root) as sampled, clocked as times:
         host.spans = spans = []

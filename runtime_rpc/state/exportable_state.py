@@ -22,6 +22,7 @@ from odtc.runtime_rpc.adapters.tensors_file import (
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.guards.turns import alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.lengths.feed import LengthEvaluations
 from odtc.runtime_rpc.state.device_state import DeviceState
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class ExportableState(DeviceState):
     """A state that other programs' files are written from, and adapters read into."""
 
-    _evaluations: Evaluations
+    _evaluations: Evaluations | LengthEvaluations
 
     @takes("trainer.export_onnx", path=PATH, ema=FLAG, training=FLAG, merge=FLAG, verify=FLAG)
     @alone

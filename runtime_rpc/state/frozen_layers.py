@@ -10,6 +10,7 @@ from odtc.core.options.kinds import ANYTHING, instance
 from odtc.runtime_rpc.engines.engine import Engine
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.guards.turns import Turns, alone
+from odtc.runtime_rpc.lengths.feed import LengthEvaluations
 
 _OF = instance(Features, "one of manifest.features", "take one of trainer.manifest.features")
 
@@ -18,7 +19,7 @@ class FrozenLayers:
     """The methods of a trainer that compute the frozen layers of a step alone."""
 
     _engine: Engine
-    _evaluations: Evaluations
+    _evaluations: Evaluations | LengthEvaluations
     _turns: Turns
 
     @property

@@ -63,6 +63,10 @@ STEP = {
         *(True, "two", 2.5, None, b"2", np.nan, {1: 1}, 0, -1, 3),  # of a batch of 2
         *([0], ["1"], [1, 2.5], [1, None], [[1]], (1, 3)),
     ),
+    "lengths": (
+        *(True, "two", 2.5, None, b"2", np.nan, {1: 1}, 0, -1, 3),  # of a model of fixed sizes
+        *(["1"], [1, 2.5], [1, None], [[1]], (1, 3)),
+    ),
     "loss": (
         *(5, None, [], b"mse", True, object(), torch.nn.MSELoss(), torch.nn.MSELoss, [5]),
         *({5: "mse"}, {"y": None}, {"y": (1,)}, {"y": ("a", "mse")}, {"y": (True, "mse")}),

@@ -16,7 +16,10 @@ TABLES = {
     "sizes": "q",
     "text": "c",
     "constants": "c",
+    "lengths": "Q I I",
 }
+# Which only a program of this version has.
+WITH_LENGTHS = 4
 ROLES = (
     "input label learning-rate step parameter frozen statistic state average storage features"
 ).split()
@@ -39,14 +42,17 @@ class Read:
     functions: list[dict[str, Any]]
     facts: dict[str, str]
     constants: bytes
+    lengths: list[tuple[int, int, int]]
 
 
 def read(data: bytes) -> Read:
     header = struct.unpack_from("<" + HEADER, data)
-    assert (header[0], *header[2:4]) == (b"odtcprog", len(TABLES), len(data))
-    assert header[1] in (2, 3)
-    rows, at, end = {}, 80, 80 + 16 * len(TABLES)
-    for name, form in TABLES.items():
+    tables = [*TABLES.items()][: None if header[1] == WITH_LENGTHS else -1]
+    assert (header[0], *header[2:4]) == (b"odtcprog", len(tables), len(data))
+    assert header[1] in (2, 3, WITH_LENGTHS)
+    rows: dict[str, Any] = {"lengths": []}
+    at, end = 80, 80 + 16 * len(tables)
+    for name, form in tables:
         place, count = struct.unpack_from("<QQ", data, at)
         size = struct.calcsize("<" + form)
         assert place % 64 == 0
@@ -123,4 +129,4 @@ def read(data: bytes) -> Read:
         for samples, axis, _, arena, result_bytes, budget, time in [rest]
     ]
     facts = {text(name): text(value) for name, value in rows["facts"]}
-    return Read(header, arguments, tensors, functions, facts, rows["constants"])
+    return Read(header, arguments, tensors, functions, facts, rows["constants"], rows["lengths"])

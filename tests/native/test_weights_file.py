@@ -53,9 +53,9 @@ def test_other_weights_may_be_taken(members: Path, tmp_path: Path) -> None:
 
 def test_a_program_without_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def of_before(*given: Any) -> Program:
-        manifest, lines, identity, threads, facts = given
+        manifest, lines, identity, threads, facts, shorter = given
         facts = {k: v for k, v in facts.items() if k != "weights_sha256"}
-        return program_of(manifest, lines, identity, threads, facts)
+        return program_of(manifest, lines, identity, threads, facts, shorter)
 
     monkeypatch.setattr(step_program, "program_of", of_before)
     artifact: Artifact = mlp_artifact(tmp_path, odtc.SGD(), target=TARGET)

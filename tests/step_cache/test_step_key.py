@@ -40,6 +40,7 @@ OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "lora": (None, "rank=2", odtc.LoRA(rank=3)),
     "quantize": (None, "int4", "int4{block=64}", "int8"),
     "shape": (None, {"n": 3}, {"n": 4}, {"m": 3}, {"x": (1, 2)}),
+    "lengths": ((), 4, (8,), (4, 8)),
     "batch_axis": (None, {"x": 0}, {"x": None}),
     "set": (None, {"k": 1}, {"k": 1.0}, {"k": True}, {"k": [1]}, {"k": np.ones(2)}),
     "normalize": (None, "imagenet", "mean=0.5,std=0.5", odtc.Normalize(0.5, 0.25)),

@@ -66,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json(dataclasses.asdict(found))
         return ExitCode.OK
+    if found.lengths:
+        emit(*aligned(_lengths(found)), "", f"at length {found.lengths[0].length}:")
     emit(*aligned(_rows(found)))
     beside = found.parameter_bytes + found.optimizer_bytes
     say(
@@ -93,6 +95,16 @@ def _source(found: "Frontier") -> str:
     """Where times come from."""
     model, measured = "those of a model of the target", found.measured_calls
     return f"measured of {measured} calls, else {model}" if measured else model
+
+
+def _lengths(found: "Frontier") -> list[tuple[str, ...]]:
+    """What the step takes at each length; times are those of a model of the target."""
+    rows = [("length", "tokens", "arena", "bytes", "at least", "tokens/s, modelled")]
+    for each in found.lengths:
+        nbytes, least = each.arena_bytes, readable_bytes(each.least_bytes)
+        sizes = readable_bytes(nbytes), f"{nbytes:,}", least
+        rows.append((str(each.length), str(each.tokens), *sizes, f"{each.tokens_per_second:,.0f}"))
+    return rows
 
 
 def _rows(found: "Frontier") -> list[tuple[str, ...]]:

@@ -151,6 +151,9 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         "sizes": dataclasses.asdict(manifest.sizes),
         "stored_bytes": manifest.stored_bytes,
         "plans": [dataclasses.asdict(plan) for plan in manifest.plans],
+        "lengths": {
+            length: dataclasses.asdict(each.sizes) for length, each in manifest.lengths.items()
+        },
         "tuned": dict(manifest.tuned),
         "notes": list(manifest.notes),
     }
@@ -216,6 +219,7 @@ def _rows(manifest: "Manifest", path: Path) -> list[tuple[str, str]]:
         *_sizes(manifest),
         *_storage(manifest),
         *_plans(manifest),
+        *_lengths(manifest),
         *(("note", note) for note in manifest.notes),
     ]
 
@@ -264,6 +268,14 @@ def _plans(manifest: "Manifest") -> list[tuple[str, str]]:
     return [
         ("plan", f"{_exact(manifest.budget_of(plan))}, {plan.time:.3f} of the fastest one's time")
         for plan in manifest.plans
+    ]
+
+
+def _lengths(manifest: "Manifest") -> list[tuple[str, str]]:
+    """What steps take at each of several lengths."""
+    return [
+        ("length", f"{length}, training-step storage {_exact(each.sizes.train_step)}")
+        for length, each in manifest.lengths.items()
     ]
 
 

@@ -30,7 +30,8 @@ from typing import Self
 from odtc.core.artifact.archive import NO_TIME, require_stored, small_directory
 from odtc.core.artifact.identity import identity_of
 from odtc.core.artifact.library_file import build_id
-from odtc.core.artifact.manifest import Manifest, parse_manifest
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.artifact.parsing import parse_manifest
 from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.file_limits import MOST_MANIFEST_BYTES, MOST_MEMBERS_BYTES, MOST_PLAN_BYTES
 from odtc.core.disk.files import (

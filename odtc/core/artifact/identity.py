@@ -10,7 +10,8 @@ import hashlib
 import json
 from collections.abc import Collection
 
-from odtc.core.artifact.manifest import Manifest, parse_manifest
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.artifact.parsing import parse_manifest
 
 
 def identity_of(manifest: Manifest, bound: Collection[str]) -> str:

@@ -1,23 +1,21 @@
-"""The manifest of an artifact: one JSON object, versioned, read back with every key checked."""
+"""The manifest of an artifact: one JSON object, versioned."""
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from odtc.core.adapters import Adapter
-from odtc.core.artifact.layout_plan import LayoutPlan, read_layout_plan
+from odtc.core.artifact.layout_plan import LayoutPlan
 from odtc.core.coded import Coded, Shared
-from odtc.core.errors import ArtifactError
 from odtc.core.ir.place import Place
 from odtc.core.specs import (
+    FED_ROLES,
     WEIGHT_ROLES,
     Argument,
-    Block,
-    Classes,
     Role,
     TensorSpec,
     batch_of,
@@ -71,7 +69,7 @@ class StepPlan:
 
 
 # Parts of a manifest that only some steps have.
-_OF_SOME = frozenset(("coded", "features", "kernels", "normalized", "shared"))
+_OF_SOME = frozenset(("coded", "features", "kernels", "length", "normalized", "shared", "shorter"))
 
 
 @dataclass(frozen=True)
@@ -138,6 +136,27 @@ class Features:
 
 
 @dataclass(frozen=True)
+class Shorter:
+    """What of a step is otherwise at a shorter length.
+
+    Attributes:
+        length: such as a number of tokens.
+        fed: inputs and labels, in the order of those of the step.
+        plans: of the training step, as of the manifest.
+        evaluations: as of the manifest.
+        train_step: bytes of its fastest plan, as of `Sizes`.
+        evaluate: the same of an evaluation.
+    """
+
+    length: int
+    fed: tuple[Argument, ...]
+    plans: tuple[StepPlan, ...]
+    evaluations: tuple[Evaluation, ...]
+    train_step: int
+    evaluate: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything about a compiled training step but its bytes.
 
@@ -169,6 +188,9 @@ class Manifest:
         coded: weights that are kept as codes.
         features: functions that can go on from features: the step, and evaluations.
         shared: tensors of the model whose bytes an argument has, by name.
+        length: of what arguments, plans and evaluations are of, where a step can be taken at
+            several lengths; 0 where it has one size.
+        shorter: what is otherwise at shorter lengths, the longest first.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -198,12 +220,42 @@ class Manifest:
     coded: tuple[Coded, ...] = ()
     features: tuple[Features, ...] = ()
     shared: Mapping[str, Shared] = field(default_factory=dict)
+    length: int = 0
+    shorter: tuple[Shorter, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
     def of_role(self, *roles: Role) -> tuple[Argument, ...]:
         """The arguments of these roles, in order."""
         return tuple(of_role(self.arguments, *roles))
+
+    @property
+    def shorter_ones(self) -> tuple["Manifest", ...]:
+        """What would be the manifests of the same step, were it compiled for a shorter length."""
+        return tuple(map(self._at, self.shorter))
+
+    @property
+    def lengths(self) -> dict[int, "Manifest"]:
+        """Manifests by length, the longest first; none where the step has one size."""
+        whole = (dataclasses.replace(self, shorter=()), *self.shorter_ones)
+        return {each.length: each for each in whole} if self.shorter else {}
+
+    def _at(self, shorter: Shorter) -> "Manifest":
+        fed = iter(shorter.fed)
+        sizes = dataclasses.replace(
+            self.sizes, train_step=shorter.train_step, evaluate=shorter.evaluate
+        )
+        return dataclasses.replace(
+            self,
+            arguments=tuple(
+                next(fed) if item.role in FED_ROLES else item for item in self.arguments
+            ),
+            plans=shorter.plans,
+            evaluations=shorter.evaluations,
+            sizes=sizes,
+            length=shorter.length,
+            shorter=(),
+        )
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -288,103 +340,3 @@ class Manifest:
         """
         data = dataclasses.asdict(self)
         return {key: data[key] for key in data if data[key] or key not in _OF_SOME}
-
-
-def parse_manifest(text: str | bytes, where: str) -> Manifest:
-    """Reads a manifest.
-
-    Raises:
-        ArtifactError: it is not a manifest, or of a schema that this version does not know.
-    """
-    try:
-        data = json.loads(text)
-        schema = data["schema"]
-    except (ValueError, KeyError, RecursionError, TypeError) as error:
-        raise ArtifactError("not an odtc artifact: its manifest is damaged", where=where) from error
-    if schema != SCHEMA:
-        raise ArtifactError(
-            f"the artifact has schema {schema}; this version of odtc reads schema {SCHEMA}",
-            where=where,
-            hint="compile the model again with this version of odtc",
-        )
-    try:
-        data["arguments"] = tuple(_argument(item) for item in data["arguments"])
-        data["plans"] = tuple(
-            StepPlan(str(item["function"]), int(item["arena_bytes"]), float(item["time"]))
-            for item in data["plans"]
-        )
-        data["evaluations"] = tuple(_evaluation(item) for item in data["evaluations"])
-        data["adapters"] = tuple(Adapter(**item) for item in data["adapters"])
-        data["sizes"] = Sizes(**data["sizes"])
-        data["micro_batches"] = int(data["micro_batches"])
-        data["notes"] = tuple(data["notes"])
-        data["tuned"] = dict(data["tuned"])
-        data["layouts"] = data["layouts"] and read_layout_plan(data["layouts"])
-        data["bound"] = dict(data["bound"])
-        # Steps that were compiled before there were these do not say it.
-        data["normalized"] = {str(k): str(v) for k, v in data.get("normalized", {}).items()}
-        data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
-        data["coded"] = tuple(_coded(item) for item in data.get("coded", ()))
-        data["features"] = tuple(_features(item) for item in data.get("features", ()))
-        data["shared"] = {k: Shared(**item) for k, item in data.get("shared", {}).items()}
-        data["files"] = dict(data["files"])
-        manifest = Manifest(**data)
-        if manifest.micro_batches < 1:
-            raise ValueError(f"micro_batches is {manifest.micro_batches}")
-        if not manifest.plans:
-            raise ValueError("there is no training step")
-        return manifest
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ArtifactError(
-            f"the artifact's manifest is damaged ({type(error).__name__}: {error})",
-            where=where,
-            hint="compile the model again",
-        ) from error
-
-
-def _evaluation(data: Mapping[str, Any]) -> Evaluation:
-    return Evaluation(
-        str(data["function"]),
-        _spec(data["output"]),
-        tuple(data["inputs"]),
-        _place(data["place"], data["output"]["shape"]),
-        tuple(_evaluation(item) for item in data["smaller"]),
-    )
-
-
-def _features(data: Mapping[str, Any]) -> Features:
-    arguments = tuple(_argument(item) for item in data["arguments"])
-    return Features(str(data["of"]), arguments, tuple(map(str, data["inputs"])))
-
-
-def _argument(data: Mapping[str, Any]) -> Argument:
-    classes = None if data["classes"] is None else Classes(**data["classes"])
-    block = None if data["block"] is None else Block(**data["block"])
-    initial, spec = float(data["initial"]), _spec(data["spec"])
-    place = _place(data["place"], spec.shape)
-    # Steps that were compiled before indices were checked do not say it.
-    known = {"initial": initial, "place": place, "rows": int(data.get("rows", 0))}
-    return Argument(Role(data["role"]), spec, classes, block, **known)
-
-
-def _coded(data: Mapping[str, Any]) -> Coded:
-    sizes = {key: tuple(map(int, data[key])) for key in ("shape", "blocks")}
-    return Coded(**{**data, **sizes})
-
-
-def _place(data: Mapping[str, Any] | None, shape: Sequence[int]) -> Place | None:
-    """Where samples lie in a tensor of that shape.
-
-    Raises:
-        ValueError: they cannot lie there.
-    """
-    if data is None:
-        return None
-    place = Place(int(data["axis"]), int(data["outer"]), int(data["inner"]))
-    if min(place.axis, place.outer - 1, place.inner - 1) < 0 or not place.fits(shape):
-        raise ValueError(f"the samples of shape {list(shape)} lie at {place}")
-    return place
-
-
-def _spec(data: Mapping[str, Any]) -> TensorSpec:
-    return TensorSpec(str(data["name"]), tuple(int(d) for d in data["shape"]), str(data["dtype"]))

@@ -8,6 +8,7 @@ import dataclasses
 from odtc.backends.targets import CPU
 from odtc.driver.drafts.chosen import choose, wanted
 from odtc.driver.drafts.draft import Draft
+from odtc.driver.drafts.lengths import require_no_statistics
 from odtc.driver.drafts.placing import Placing
 from odtc.driver.drafts.source import Source
 from odtc.frontend.coverage import require_trainable
@@ -81,6 +82,7 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
     set_dropout(graph, options.dropout, options.seed)
     objective = join_losses(graph, source.terms)
     selection, adapters = choose(graph, options)
+    require_no_statistics(source, selection.arguments(graph))
     require_finite(graph.parameters, selection.trained, source.broken)
     note_batch_norms(graph, selection.still)
     shared = _shared(objective, micro_batches)

@@ -53,6 +53,7 @@ class Source:
         normalized: inputs that are normalised in the model, each with how, as text.
         rounded: its weights as they were quantised, once for all drafts.
         kept: those that the file has as integers, as a step keeps them.
+        length: of several, that the step is for; 0 where it has one size, or before it is chosen.
     """
 
     model: onnx.ModelProto
@@ -70,6 +71,7 @@ class Source:
     normalized: Mapping[str, str] = field(default_factory=dict)
     rounded: Held = field(default_factory=dict)
     kept: Kept = field(default_factory=dict)
+    length: int = 0
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:

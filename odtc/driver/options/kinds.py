@@ -42,6 +42,11 @@ EVALUATED = either(
     several(WHOLE, "list of whole numbers", ""),
     hint="give numbers of samples below the batch, such as 1 or (1, 8)",
 )
+LENGTHS = either(
+    WHOLE,
+    several(WHOLE, "list of whole numbers", ""),
+    hint="give numbers of tokens, such as (64, 128, 256)",
+)
 SHAPES = optional(
     mapping(
         either(WHOLE, several(WHOLE, "tuple of whole numbers", "")),

@@ -159,6 +159,22 @@ class StepOptions:
             "NAME=N",
         ),
     )
+    lengths: Sequence[int] | int = option(
+        (),
+        kinds.LENGTHS,
+        "sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch nor "
+        "`shape` gives: numbers of tokens. The step is compiled for each, with weights and state "
+        "once; a trainer takes each batch at the shortest that holds it, and fills it up. On this "
+        "machine's CPU.",
+        Flag(
+            "--lengths",
+            Form.COUNTS,
+            "compile the step for several sizes of the symbolic dimensions that neither the batch "
+            "nor --shape gives, such as 64 128 256 tokens: a batch is taken at the shortest that "
+            "holds it",
+            "N",
+        ),
+    )
     batch_axis: Axes | None = option(
         None,
         kinds.AXES,
@@ -340,3 +356,9 @@ class StepOptions:
     def evaluated(self) -> Sequence[int]:
         """Numbers of samples that can be evaluated beside a whole batch."""
         return (self.eval_batch,) if isinstance(self.eval_batch, int) else self.eval_batch
+
+    @property
+    def falling_lengths(self) -> Sequence[int]:
+        """The lengths of a step, the longest first; none where it has one size."""
+        given = (self.lengths,) if isinstance(self.lengths, int) else self.lengths
+        return sorted({*given}, reverse=True)

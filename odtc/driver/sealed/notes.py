@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from odtc.backends.targets import Target
@@ -23,15 +23,20 @@ HALF_ACTIVATIONS = (
 )
 
 
-def notes_on(source: Source, made: BuiltPlans, budget: int | str | None) -> Iterator[str]:
+def notes_on(
+    source: Source, every: Sequence[BuiltPlans], budget: int | str | None
+) -> Iterator[str]:
     """Notes on arithmetic, budget, kernels, and what the native runtime cannot run.
 
     Args:
         source: what was asked for; the step itself may store more as float16 to fit.
-        made: the step.
+        every: the step at each of its lengths, the longest first.
         budget: that it was built for; see `odtc.compile`.
     """
+    made = every[0]
     built = made.built
+    if len(every) > 1:
+        yield _said_of_lengths(every)
     if source.saves_half:
         yield _arithmetic(source.target, built.half_products, source.has_half)
     yield from _said_of_form(made.form)
@@ -50,6 +55,19 @@ def _said_of_form(form: KernelForm) -> Iterator[str]:
     """Notes on kernels that differ from those without a budget."""
     said = {HALF_ACTIVATIONS: form.half, DIRECT_CONVOLUTIONS: form.direct}
     return (note for note, is_so in said.items() if is_so)
+
+
+def _said_of_lengths(every: Sequence[BuiltPlans]) -> str:
+    """Notes on what a step takes at each of its lengths."""
+    said = [
+        f"{each.step.source.length} takes {each.built.steps[0].arena_bytes:,} bytes"
+        for each in every
+    ]
+    keys = every[0].built.objects.keys
+    return (
+        f"{len(every)} lengths, each with a plan of its own: {', '.join(said)}; of their "
+        f"{len(keys)} kernels {len({*keys.values()})} differ"
+    )
 
 
 def _said_of_plans(made: BuiltPlans) -> str:

@@ -29,11 +29,11 @@ from odtc.frontend.weights.in_file import put_into
 from odtc.passes.memory.packing.problem import TENSOR_ALIGNMENT
 
 
-def seal(made: BuiltPlans, model: Path, digest: str, root: Path) -> bundles.Bundle:
+def seal(every: Sequence[BuiltPlans], model: Path, digest: str, root: Path) -> bundles.Bundle:
     """Links the library of a step, and writes it with all else that an artifact holds.
 
     Args:
-        made: the step.
+        every: the step at each of its lengths, the longest first.
         model: path of its file.
         digest: of the content of that, as it was read.
         root: a folder for the members, which the bundle owns from then on.
@@ -42,18 +42,21 @@ def seal(made: BuiltPlans, model: Path, digest: str, root: Path) -> bundles.Bund
         BuildError: there is no linker, or it fails.
         UnsupportedError: weights are to stay in their files, and none can.
     """
+    made = every[0]
     built, target = made.built, made.step.source.target
     beside = left_beside(model, made.step) if made.step.source.options.weights_beside else None
     shared = _write_model(made.step, beside.weights if beside else (), root)
     plans = memory_plans_json(step.record for step in built.steps)
     (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
-    manifest = replace(manifest_of(model.name, digest, made), shared=shared)
-    parts = cut_functions(manifest, built.lines.of if target.kind == CPU else {})
+    manifest = replace(manifest_of(model.name, digest, every), shared=shared)
+    is_cut = target.kind == CPU and not manifest.shorter
+    parts = cut_functions(manifest, built.lines.of if is_cut else {})
     notes = (*manifest.notes, *parts.notes, *(beside.notes if beside else ()))
     manifest = replace(manifest, features=parts.features, notes=notes)
     lines = {**built.lines.of, **parts.lines}
     identity = bundles.identity_in(manifest, root)
-    program = write_program(manifest, lines, identity, target, root)
+    shorter = [each.built.lines.of for each in every[1:]]
+    program = write_program(manifest, lines, identity, target, root, shorter)
     identity = bundles.build_id_of(identity, program)
     library = root / bundles.LIBRARY
     _write_library(built, library, target, identity)

@@ -1,7 +1,7 @@
 """Writes the program of an artifact: its functions as calls, and facts about it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from odtc.backends.cpus import told_features
@@ -16,7 +16,12 @@ from odtc.runtime_rpc.state.same_run import step_identity
 
 
 def write_program(
-    manifest: Manifest, lines: Mapping[str, Line], identity: str, target: Target, root: Path
+    manifest: Manifest,
+    lines: Mapping[str, Line],
+    identity: str,
+    target: Target,
+    root: Path,
+    shorter: Sequence[Mapping[str, Line]] = (),
 ) -> Path | None:
     """The step as data; None where it does something else than calling kernels."""
     if not lines:
@@ -29,7 +34,7 @@ def write_program(
         # What a checkpoint says of the run that it is of.
         "run": json.dumps(step_identity(manifest), sort_keys=True),
     }
-    program = program_of(manifest, lines, identity, target.threads or 1, facts)
+    program = program_of(manifest, lines, identity, target.threads or 1, facts, shorter)
     path.write_bytes(program_bytes(program))
     return path
 

@@ -23,11 +23,11 @@ static uint8_t *taken(uint8_t **at, size_t *total, size_t bytes) {
   return piece;
 }
 
-/* Bytes that the largest result has. */
+/* Bytes that the largest result has, at any length. */
 static size_t result_bytes(const odtc_program *p) {
   size_t most = 0;
-  for (size_t n = 0; n < p->function_count; ++n)
-    if (p->functions[n].result_bytes > most) most = p->functions[n].result_bytes;
+  for (size_t n = 0; n < p->every_function_count; ++n)
+    if (p->every_function[n].result_bytes > most) most = p->every_function[n].result_bytes;
   return most;
 }
 

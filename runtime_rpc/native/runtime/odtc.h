@@ -166,6 +166,15 @@ ODTC_API odtc_code odtc_evaluate_part(odtc_trainer *trainer, const char *output,
 /* Where a micro-batch is read of the argument of that number; NULL after the last one. */
 ODTC_API void *odtc_part_at(const odtc_trainer *trainer, size_t number);
 
+/* Takes steps and evaluations from now on at one of the lengths that the step was compiled for, such as numbers of
+   tokens (`odtc compile --lengths`), by its fastest plan. Shapes and bytes of inputs and labels are those of that length
+   then. Their data stay where they are, and hold what that length takes from their beginning on, dense: so what was fed for
+   another length is to be fed anew. Weights and state are the same at all lengths. */
+ODTC_API odtc_code odtc_set_length(odtc_trainer *trainer, uint64_t length);
+/* The lengths, of which the first is the longest, and that with which a trainer begins; 0 after the last one, and where
+   the step is compiled for one size alone. */
+ODTC_API uint64_t odtc_length_at(const odtc_trainer *trainer, size_t number);
+
 /* Takes steps from now on by the fastest plan whose tensors fit in so many bytes. */
 ODTC_API odtc_code odtc_set_budget(odtc_trainer *trainer, uint64_t bytes);
 /* Bytes of the arena of the plan that steps are taken by. */

@@ -24,6 +24,14 @@ size_t odtc_whole_result_bytes(const odtc_program *program, const odtc_function 
   return odtc_tensor_bytes(program->dims + function->dims, result->rank, result->bits);
 }
 
+void odtc_program_take_length(odtc_program *p, size_t number) {
+  const odtc_length *of = p->lengths + number;
+  p->arguments = p->every_argument + number * p->argument_count;
+  p->functions = p->every_function + of->first, p->function_count = of->functions;
+  p->over_features = NULL;
+  for (p->plans = 0; p->plans < p->function_count && p->functions[p->plans].output == ODTC_NONE;) ++p->plans;
+}
+
 /* Where a program has a table, and what its records are. */
 typedef struct {
   const char *name;
@@ -45,16 +53,18 @@ static odtc_code find_table(const uint8_t *file, size_t bytes, size_t number, ta
   return ODTC_OK;
 }
 
-static odtc_code check_head(const uint8_t *file, size_t bytes, size_t tables,
-                            odtc_problem *problem) {
+/* How many tables a program of a version has. */
+static size_t tables_of(const odtc_program_head *head) { return head->version == ODTC_WITH_LENGTHS ? 11 : 10; }
+
+static odtc_code check_head(const uint8_t *file, size_t bytes, odtc_problem *problem) {
   const odtc_program_head *head = (const odtc_program_head *)file;
-  const size_t least = sizeof *head + tables * 2 * sizeof(uint64_t);
   if (bytes < sizeof *head || memcmp(head->magic, "odtcprog", sizeof head->magic))
     return odtc_fail(problem, ODTC_DAMAGED, "the file is not a program of odtc");
-  if (head->version != ODTC_PROGRAM_VERSION && head->version != ODTC_WITH_FEATURES)
+  if (head->version < ODTC_PROGRAM_VERSION || head->version > ODTC_WITH_LENGTHS)
     return odtc_fail(problem, ODTC_UNSUPPORTED,
-                     "the program has version %u; this runtime reads versions %d and %d", head->version,
-                     ODTC_PROGRAM_VERSION, ODTC_WITH_FEATURES);
+                     "the program has version %u; this runtime reads versions %d to %d", head->version,
+                     ODTC_PROGRAM_VERSION, ODTC_WITH_LENGTHS);
+  const size_t tables = tables_of(head), least = sizeof *head + tables * 2 * sizeof(uint64_t);
   if (bytes < least || head->tables != tables || head->bytes != bytes)
     return odtc_fail(problem, ODTC_DAMAGED, "the program has %zu bytes of %llu", bytes,
                      (unsigned long long)head->bytes);
@@ -72,9 +82,10 @@ odtc_code odtc_program_read(const uint8_t *file, size_t bytes, odtc_program *p,
       {"operands", NULL, 0, sizeof(uint32_t)},       {"kernels", NULL, 0, sizeof(uint32_t)},
       {"facts", NULL, 0, sizeof(odtc_said)},         {"sizes", NULL, 0, sizeof(int64_t)},
       {"text", NULL, 0, 1},                          {"constants", NULL, 0, 1},
+      {"lengths", NULL, 0, sizeof(odtc_length)},
   };
-  const size_t count = sizeof tables / sizeof *tables;
-  if (check_head(file, bytes, count, problem)) return problem->code;
+  if (check_head(file, bytes, problem)) return problem->code;
+  const size_t count = tables_of((const odtc_program_head *)file);
   for (size_t n = 0; n < count; ++n)
     if (find_table(file, bytes, n, tables + n, problem)) return problem->code;
   *p = (odtc_program){
@@ -89,6 +100,9 @@ odtc_code odtc_program_read(const uint8_t *file, size_t bytes, odtc_program *p,
       .dims = tables[7].at,      .dim_count = tables[7].count,
       .text = tables[8].at,      .text_bytes = tables[8].count,
       .constants = tables[9].at, .constant_bytes = tables[9].count,
+      .lengths = tables[10].at,  .length_count = tables[10].count,
+      .every_argument = tables[0].at,
+      .every_function = tables[2].at, .every_function_count = tables[2].count,
   };
   return odtc_program_check(p, problem);
 }

@@ -6,7 +6,8 @@
 #include "memory.h"
 #include "problem.h"
 
-enum { ODTC_PROGRAM_VERSION = 2, ODTC_WITH_FEATURES = 3, ODTC_IDENTITY_BYTES = 32, ODTC_MOST_RANK = 32 };
+enum { ODTC_PROGRAM_VERSION = 2, ODTC_WITH_FEATURES = 3, ODTC_WITH_LENGTHS = 4 };
+enum { ODTC_IDENTITY_BYTES = 32, ODTC_MOST_RANK = 32 };
 #define ODTC_NONE UINT32_MAX
 
 enum { ODTC_SKIPS = 1 };
@@ -43,6 +44,12 @@ typedef struct {
   uint32_t name, value;
 } odtc_said;
 
+/* A length that a step can be taken at: which functions are its own. */
+typedef struct {
+  uint64_t length;
+  uint32_t first, functions;
+} odtc_length;
+
 typedef struct {
   char magic[8];
   uint32_t version, tables;
@@ -64,6 +71,13 @@ typedef struct {
   const uint8_t *constants;
   size_t argument_count, place_count, function_count, call_count, operand_count, kernel_count,
       fact_count, dim_count, text_bytes, constant_bytes;
+  /* Of a step that can be taken at several lengths, the longest first; arguments and functions are those of
+     the one that is taken, and there are as many arguments of each. */
+  const odtc_length *lengths;
+  size_t length_count;
+  const odtc_argument *every_argument;
+  const odtc_function *every_function;
+  size_t every_function_count;
   size_t plans;        /* functions that are plans; they come first */
   const odtc_function *over_features; /* the step without what frozen layers make; NULL if there is none */
   size_t rate, step;   /* numbers of the arguments that are the learning rate and the call's number */
@@ -75,6 +89,9 @@ odtc_code odtc_program_read(const uint8_t *file, size_t bytes, odtc_program *pro
 
 /* The same after the header: what refers to something else refers to what is there. */
 odtc_code odtc_program_check(odtc_program *program, odtc_problem *problem);
+
+/* Lets arguments and functions be those of the length of a number. */
+void odtc_program_take_length(odtc_program *program, size_t number);
 
 /* Bytes of an argument that a call of so many samples reads. */
 size_t odtc_sample_bytes(const odtc_program *program, size_t argument, uint32_t samples);

@@ -172,13 +172,7 @@ static odtc_code check_function(const odtc_program *p, size_t number, odtc_probl
   return ODTC_OK;
 }
 
-odtc_code odtc_program_check(odtc_program *p, odtc_problem *problem) {
-  FIT(p->text_bytes && !p->text[p->text_bytes - 1], "the program's text does not end");
-  if (check_arguments(p, problem)) return problem->code;
-  for (size_t n = 0; n < p->kernel_count; ++n)
-    FIT(is_text(p, p->kernels[n]), "kernel %zu has no name", n);
-  for (size_t n = 0; n < p->fact_count; ++n)
-    FIT(is_text(p, p->facts[n].name) && is_text(p, p->facts[n].value), "fact %zu is no text", n);
+static odtc_code check_functions(odtc_program *p, odtc_problem *problem) {
   p->plans = 0;
   for (size_t n = 0; n < p->function_count; ++n) {
     if (check_function(p, n, problem)) return problem->code;
@@ -188,4 +182,47 @@ odtc_code odtc_program_check(odtc_program *p, odtc_problem *problem) {
   }
   FIT(p->plans, "the program has no plan of a step");
   return ODTC_OK;
+}
+
+/* Whether an argument of a shorter length may lie where that of the longest does. */
+static int is_same_but_shorter(const odtc_argument *a, const odtc_argument *longest) {
+  int is_fed = a->role == ODTC_INPUT || a->role == ODTC_LABEL;
+  return a->role == longest->role && a->name == longest->name && a->code == longest->code &&
+         a->bits == longest->bits && a->rank == longest->rank && a->groups == longest->groups &&
+         a->averaged == longest->averaged && a->flags == longest->flags &&
+         (is_fed ? a->bytes <= longest->bytes : a->bytes == longest->bytes && a->dims == longest->dims);
+}
+
+/* Each length as a program of its own; the longest is taken then. */
+static odtc_code check_lengths(odtc_program *p, odtc_problem *problem) {
+  FIT(p->argument_count % p->length_count == 0, "the lengths of the program have not as many arguments each");
+  p->argument_count /= p->length_count;
+  for (size_t n = p->length_count; n-- > 0;) {
+    const odtc_length *of = p->lengths + n;
+    FIT(of->length && (!n || of->length < of[-1].length), "the lengths of the program do not fall");
+    FIT(of->first <= p->every_function_count && of->functions <= p->every_function_count - of->first,
+        "a length of the program has functions that are not there");
+    odtc_program_take_length(p, n);
+    size_t rate = p->rate, step = p->step;
+    if (check_arguments(p, problem) || check_functions(p, problem)) return problem->code;
+    FIT(n + 1 == p->length_count || (p->rate == rate && p->step == step),
+        "the lengths of the program have other arguments");
+    for (size_t k = 0; k < p->argument_count; ++k)
+      FIT(is_same_but_shorter(p->arguments + k, p->every_argument + k),
+          "the lengths of the program have other arguments");
+  }
+  return ODTC_OK;
+}
+
+odtc_code odtc_program_check(odtc_program *p, odtc_problem *problem) {
+  FIT(p->text_bytes && !p->text[p->text_bytes - 1], "the program's text does not end");
+  for (size_t n = 0; n < p->kernel_count; ++n)
+    FIT(is_text(p, p->kernels[n]), "kernel %zu has no name", n);
+  for (size_t n = 0; n < p->fact_count; ++n)
+    FIT(is_text(p, p->facts[n].name) && is_text(p, p->facts[n].value), "fact %zu is no text", n);
+  if (p->head->version == ODTC_WITH_LENGTHS) {
+    FIT(p->length_count, "the program has no length");
+    return check_lengths(p, problem);
+  }
+  return check_arguments(p, problem) ? problem->code : check_functions(p, problem);
 }

@@ -100,13 +100,21 @@ static void touch_function(const odtc_program *p, const odtc_function *of) {
   free(arguments), free(arena), free(result);
 }
 
-static void touch_program(const odtc_program *p) {
+static void touch_functions(const odtc_program *p) {
   uint64_t all = 0;
   for (size_t n = 0; n < p->argument_count; ++n) all += p->arguments[n].bytes;
   if (all > MOST_REGION_BYTES) return;
   for (size_t n = 0; n < p->argument_count; ++n)
     touched += (unsigned)strlen(p->text + p->arguments[n].name);
   for (size_t n = 0; n < p->function_count; ++n) touch_function(p, p->functions + n);
+}
+
+static void touch_program(odtc_program *p) {
+  if (!p->length_count) touch_functions(p);
+  for (size_t n = 0; n < p->length_count; ++n) {
+    odtc_program_take_length(p, n);
+    touch_functions(p);
+  }
 }
 
 static odtc_code take(void *with, const odtc_entry *entry, odtc_problem *problem) {
