@@ -33,6 +33,7 @@ _NAMES = optional(
     input_names=_NAMES,
     output_names=_NAMES,
     batch_axis=ANYTHING,
+    length_axis=ANYTHING,
 )
 def from_torch(
     module: "torch.nn.Module",
@@ -42,6 +43,7 @@ def from_torch(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     batch_axis: int | Mapping[str, int | None] | None = 0,
+    length_axis: int | Mapping[str, int | None] | None = None,
 ) -> "ExportedModule":
     """Writes a PyTorch module as an ONNX file that trains as the module does.
 
@@ -52,10 +54,11 @@ def from_torch(
     (`requires_grad=False`) are listed as frozen, and are not trained. What the forward never reads
     is in the file, too.
 
-    The number of samples is left open; all other sizes are those of the example. Before it is
-    written the file is run beside the module, in inference mode, with two numbers of samples, and
-    its weights are compared with the module's. The module is left as it was: its modes, buffers,
-    gradients and hooks, and the state of the random numbers.
+    The number of samples is left open, and with `length_axis` one length; all other sizes are those
+    of the example. Before it is written the file is run beside the module, in inference mode, with
+    two numbers of samples and two lengths, and its weights are compared with the module's. The
+    module is left as it was: its modes, buffers, gradients and hooks, and the state of the random
+    numbers.
 
     Args:
         module: in training mode; parts that are in `eval()` inside it stay so: their batch
@@ -72,6 +75,9 @@ def from_torch(
         batch_axis: dimension along which the samples lie, -1 for the last: of each input, or by
             name of the input, 0 for those without a name there; None for an input that has no
             batch. With None alone the number of samples is fixed.
+        length_axis: dimension whose size is left open, too, such as that of tokens: of each input,
+            or by name of the input, none for those without a name there. `odtc.compile` gives it
+            its sizes by `lengths`, or by `shape={"length": 128}`.
 
     Returns:
         What was exported: its inputs and outputs, its weights, and what was assumed, which is a
@@ -95,6 +101,7 @@ def from_torch(
         input_names=input_names,
         output_names=output_names,
         batch_axis=batch_axis,
+        length_axis=length_axis,
     )
     for note in exported.notes:
         warn_caller(f"from_torch: {note}")

@@ -31,32 +31,49 @@ class ExampleCall:
         kwargs: see `args`.
         tensors: the tensors in it, by name, in order.
         axes: the dimension of each along which the samples lie; None where there is none.
+        lengths: the same of a length that is left open, such as that of rows of tokens.
     """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
     axes: Mapping[str, int | None]
+    lengths: Mapping[str, int | None]
 
     @property
     def batch(self) -> int | None:
         """Samples in the call; None where no input has a batch."""
-        sizes = (self.tensors[k].shape[a] for k, a in self.axes.items() if a is not None)
+        return self._size(self.axes)
+
+    @property
+    def length(self) -> int | None:
+        """The length that is left open; None where there is none."""
+        return self._size(self.lengths)
+
+    def _size(self, axes: Mapping[str, int | None]) -> int | None:
+        sizes = (self.tensors[k].shape[a] for k, a in axes.items() if a is not None)
         return next(sizes, None)
 
     def with_batch(self, size: int) -> "ExampleCall":
         """The same call with its first samples, repeated as often as needed."""
         return self._with({k: _resized(v, self.axes[k], size) for k, v in self.tensors.items()})
 
+    def with_length(self, size: int) -> "ExampleCall":
+        """The same call with its first places, repeated as often as needed."""
+        return self._with({k: _resized(v, self.lengths[k], size) for k, v in self.tensors.items()})
+
     def beside(self, given: "ExampleCall") -> str:
         """Clause for an error text: inputs whose size differs from the given one; '' for none."""
+        is_length = self.length != given.length
+        axes = self.lengths if is_length else self.axes
         said = [
-            f"{k} as {list(t.shape)}, from {list(given.tensors[k].shape)}, since its samples are "
-            f"along dimension {self.axes[k]}"
+            f"{k} as {list(t.shape)}, from {list(given.tensors[k].shape)}, since its "
+            f"{'length is' if is_length else 'samples are'} along dimension {axes[k]}"
             for k, t in self.tensors.items()
             if t.shape != given.tensors[k].shape
         ]
-        return f"; odtc changed the number of samples to {self.batch}: {listed(said)}" * bool(said)
+        what = f"length to {self.length}" if is_length else f"number of samples to {self.batch}"
+        return f"; odtc changed the {what}: {listed(said)}" * bool(said)
 
     def backwards(self) -> "ExampleCall":
         """The same call with its samples in reverse order."""
@@ -95,7 +112,11 @@ class Flat(nn.Module):
 
 
 def example_call(
-    module: nn.Module, example: Any, names: Sequence[str] | None, batch_axis: BatchAxis
+    module: nn.Module,
+    example: Any,
+    names: Sequence[str] | None,
+    batch_axis: BatchAxis,
+    length_axis: BatchAxis = None,
 ) -> ExampleCall:
     """The call of a module with the example inputs.
 
@@ -105,6 +126,7 @@ def example_call(
             taken for tensors.
         names: other names of the tensors, in order.
         batch_axis: see `odtc.from_torch`.
+        length_axis: the same.
 
     Raises:
         UsageError: they do not fit `forward`, names or axes do not fit them, or the numbers of
@@ -130,8 +152,12 @@ def example_call(
     # The same tensor at two places is two inputs.
     ordered = [t.detach().clone() for t in tensors.values()]
     named = dict(zip(_renamed(list(tensors), names), ordered, strict=True))
-    call = ExampleCall(args, kwargs, named, _axes(named, batch_axis))
+    usual = 0 if isinstance(batch_axis, Mapping) else batch_axis
+    axes = _axes(named, batch_axis, usual, "batch_axis")
+    along = None if isinstance(length_axis, Mapping) else length_axis
+    call = ExampleCall(args, kwargs, named, axes, _axes(named, length_axis, along, "length_axis"))
     _check_batch(call)
+    _check_length(call)
     return call
 
 
@@ -260,33 +286,34 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _axes(tensors: Mapping[str, Tensor], batch_axis: BatchAxis) -> dict[str, int | None]:
-    given = batch_axis if isinstance(batch_axis, Mapping) else {}
+def _axes(
+    tensors: Mapping[str, Tensor], axes: BatchAxis, usual: int | None, where: str
+) -> dict[str, int | None]:
+    given = axes if isinstance(axes, Mapping) else {}
     if unknown := sorted(given.keys() - tensors.keys()):
         raise UsageError(
             f"there is no input {unknown[0]!r}",
-            where="batch_axis",
+            where=where,
             hint=f"one of: {', '.join(tensors)}",
         )
-    usual = 0 if isinstance(batch_axis, Mapping) else batch_axis
     for axis in (usual, *given.values()):
         if isinstance(axis, bool) or not isinstance(axis, int | np.integer | None):
             raise UsageError(
                 f"{axis!r} is not the number of a dimension",
-                where="batch_axis",
+                where=where,
                 hint="dimensions are counted from 0, or from -1 backwards; None says that an input "
                 "has no batch",
             )
-    return {k: _axis(k, t.ndim, given.get(k, usual), k in given) for k, t in tensors.items()}
+    return {k: _axis(k, t.ndim, given.get(k, usual), k in given, where) for k, t in tensors.items()}
 
 
-def _axis(name: str, rank: int, axis: int | None, is_given: bool) -> int | None:
+def _axis(name: str, rank: int, axis: int | None, is_given: bool, where: str) -> int | None:
     if axis is None or (not rank and not is_given):
         return None
     if not -rank <= axis < rank:
         raise UsageError(
             f"input {name!r} has {rank} dimensions, and none is number {axis}",
-            where="batch_axis",
+            where=where,
             hint="dimensions are counted from 0, or from -1 backwards; None says that an input has "
             "no batch",
         )
@@ -302,6 +329,24 @@ def _check_batch(call: ExampleCall) -> None:
             where="example_inputs",
             hint="say where the samples lie, such as batch_axis={'h0': 1}, or None for an input "
             "that has no batch",
+        )
+
+
+def _check_length(call: ExampleCall) -> None:
+    """Checks that inputs are of one length, which an exporter takes for one that may change.
+
+    Raises:
+        UsageError: they are not, or samples lie along the same dimension.
+    """
+    sizes = {k: call.tensors[k].shape[a] for k, a in call.lengths.items() if a is not None}
+    same = [k for k in sizes if call.lengths[k] == call.axes[k]]
+    if len(set(sizes.values())) > 1 or min(sizes.values(), default=2) < 2 or same:
+        said = ", ".join(f"{k} has {n} along dimension {call.lengths[k]}" for k, n in sizes.items())
+        raise UsageError(
+            f"the length that is left open is one of 2 or more, beside the samples: {said}",
+            where="length_axis",
+            hint="give an example of 2 places or more, and its dimension by the name of the input, "
+            "such as length_axis={'input_ids': 1}",
         )
 
 

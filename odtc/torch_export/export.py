@@ -29,7 +29,7 @@ from odtc.torch_export.calls import (
     left_out,
     named_tensors,
 )
-from odtc.torch_export.exporters import BATCH, EXPORTERS, Request
+from odtc.torch_export.exporters import BATCH, EXPORTERS, LENGTH, Request
 from odtc.torch_export.names import listed
 from odtc.torch_export.stand_ins import stand_ins
 from odtc.torch_export.tidy import tidy
@@ -57,8 +57,6 @@ _DENOTATION = "DATA_BATCH"
 _LARGEST = (1 << 31) - (1 << 20)
 _LONGEST_REASON = 400
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-Shape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -117,6 +115,7 @@ def export(
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
     batch_axis: BatchAxis,
+    length_axis: BatchAxis,
 ) -> ExportedModule:
     """Exports a module; see `odtc.from_torch`."""
     if not isinstance(module, nn.Module):
@@ -128,7 +127,7 @@ def export(
     module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
     _check_module(module)
     check_writable(path)
-    call = example_call(module, example_inputs, input_names, batch_axis)
+    call = example_call(module, example_inputs, input_names, batch_axis, length_axis)
     notes: list[str] = []
     with kept(module):
         if not module.training:
@@ -206,15 +205,19 @@ def _check_module(module: nn.Module) -> None:
 
 
 def _calls(call: ExampleCall) -> tuple[ExampleCall, ...]:
-    """The call with two samples or more, and with another number of them.
+    """The call with two samples or more, with another number of them, and with another length.
 
     Exporters take a batch of one for a dimension that is always one, and batch normalisation
     cannot train on it.
     """
-    if call.batch is None:
-        return (call,)
-    size = max(2, call.batch)
-    return call.with_batch(size), call.with_batch(size + 1)
+    calls = [call]
+    if call.batch is not None:
+        size = max(2, call.batch)
+        calls = [call.with_batch(size), call.with_batch(size + 1)]
+    if call.length is not None:
+        # A module may have no more places than its example.
+        calls.append(calls[0].with_length(call.length - 1 if call.length > 2 else 3))
+    return tuple(calls)
 
 
 def _called_in_training(
@@ -308,7 +311,7 @@ def _tried(work: _Work, exporter: Callable[[Request], PlacedModel]) -> PlacedMod
     flat = Flat(module, call)
     with quiet():
         with kept(module), stand_ins(module), decisions_refused(work.seen):
-            placed = exporter(Request(flat, call.tensors, call.axes))
+            placed = exporter(Request(flat, call.tensors, call.axes, call.lengths))
         trim()  # of the exporter's own graphs
         model = placed.model
         tidy(model, initializer_names(module), work.outputs)
@@ -321,34 +324,38 @@ def _tried(work: _Work, exporter: Callable[[Request], PlacedModel]) -> PlacedMod
 
 
 def _declare(model: onnx.ModelProto, work: _Work) -> None:
-    """Gives inputs and outputs their shapes: the batch has a name, all else a size."""
+    """Gives inputs and outputs their shapes: batch and length have names, all else a size."""
     call = work.calls[0]
-    inputs = {k: _declared(tuple(t.shape), call.axes[k]) for k, t in call.tensors.items()}
     for value in model.graph.input:
-        _set_shape(value, *inputs[value.name])
+        shape: list[int | str | None] = [*call.tensors[value.name].shape]
+        for axes, name in ((call.axes, BATCH), (call.lengths, LENGTH)):
+            if (axis := axes[value.name]) is not None:
+                shape[axis] = name
+        _set_shape(value, shape)
     for value, *seen in zip(model.graph.output, *work.shapes, strict=True):
-        _set_shape(value, *_followed(seen, call.batch))
+        _set_shape(value, _followed(seen, work.calls))
 
 
-def _declared(shape: tuple[int, ...], axis: int | None) -> tuple[Shape, list[int]]:
-    return shape, [] if axis is None else [axis]
+def _followed(
+    seen: Sequence[tuple[int, ...]], calls: Sequence[ExampleCall]
+) -> Sequence[int | str | None]:
+    """The shape of an output from those of all calls; None where it goes with a size otherwise."""
+    first, one = calls[0], seen[0]
+    shape: list[int | str | None] = [*one]
+    for call, other in zip(calls[1:], seen[1:], strict=True):
+        is_length = call.length != first.length
+        sizes = (first.length, call.length) if is_length else (first.batch, call.batch)
+        for axis, found in enumerate(zip(one, other, strict=True)):
+            if found[0] != found[1]:
+                is_followed = found == sizes and shape[axis] == one[axis]
+                shape[axis] = (LENGTH if is_length else BATCH) if is_followed else None
+    return shape
 
 
-def _followed(seen: Sequence[tuple[int, ...]], batch: int | None) -> tuple[Shape, list[int]]:
-    """The shape of an output from those for two numbers of samples, with the batch's axes."""
-    if batch is None:
-        return seen[0], []
-    one, other = seen
-    moving = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    exact = [axis for axis in moving if (one[axis], other[axis]) == (batch, batch + 1)]
-    shape = tuple(None if axis in moving else size for axis, size in enumerate(one))
-    return shape, exact
-
-
-def _set_shape(value: onnx.ValueInfoProto, shape: Shape, batch: Sequence[int]) -> None:
+def _set_shape(value: onnx.ValueInfoProto, shape: Sequence[int | str | None]) -> None:
     kind = value.type.tensor_type.elem_type
-    sizes = [BATCH if axis in batch else size for axis, size in enumerate(shape)]
-    value.CopyFrom(helper.make_tensor_value_info(value.name, kind, sizes))
+    value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shape))
+    batch = [axis for axis, size in enumerate(shape) if size == BATCH]
     if len(batch) == 1:
         value.type.tensor_type.shape.dim[batch[0]].denotation = _DENOTATION
 

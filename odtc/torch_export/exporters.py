@@ -24,7 +24,7 @@ from odtc.torch_export.calls import Flat
 from odtc.torch_export.watching.kept import state_tensors
 from odtc.torch_export.weights import array_of, same_elements
 
-BATCH = "batch"
+BATCH, LENGTH = "batch", "length"
 # Bytes of a weight that stays in the module: all that are smaller together are not much.
 _LARGE = 1 << 16
 
@@ -37,11 +37,21 @@ class Request:
         module: flattened, as `calls.Flat` has it.
         tensors: the example inputs, by the name of the input.
         axes: dimension of each input along which the samples lie.
+        lengths: the same of a length that is left open.
     """
 
     module: Flat
     tensors: Mapping[str, Tensor]
     axes: Mapping[str, int | None]
+    lengths: Mapping[str, int | None]
+
+    def open_axes(self, batch: Any, length: Any) -> dict[str, dict[int, Any]]:
+        """What stands for the samples and for the length, by dimension, of each input."""
+        kinds = (self.axes, batch), (self.lengths, length)
+        return {
+            name: {axis: what for axes, what in kinds if (axis := axes[name]) is not None}
+            for name in self.tensors
+        }
 
 
 def by_torchscript(request: Request) -> PlacedModel:
@@ -57,7 +67,7 @@ def by_torchscript(request: Request) -> PlacedModel:
             training=torch.onnx.TrainingMode.PRESERVE,
             do_constant_folding=False,
             input_names=list(request.tensors),
-            dynamic_axes={k: {a: BATCH} for k, a in request.axes.items() if a is not None},
+            dynamic_axes=request.open_axes(BATCH, LENGTH),
         )
         placed, own = PlacedModel(in_file.read_in_file(path)), state_tensors(request.module)
         for tensor in placed.model.graph.initializer:
@@ -73,7 +83,8 @@ def by_torchscript(request: Request) -> PlacedModel:
 def by_torch_export(request: Request) -> PlacedModel:
     """The model as the exporter by `torch.export` writes it, not optimised."""
     size = torch.export.Dim(BATCH, min=1, max=1 << 20)
-    shapes = tuple({} if a is None else {a: size} for a in request.axes.values())
+    # Of a length the module says what it may be: it may have no more places.
+    shapes = tuple(request.open_axes(size, torch.export.Dim.DYNAMIC).values())
     program = torch.onnx.export(
         request.module,
         tuple(request.tensors.values()),

@@ -341,6 +341,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "input_names": NOT_NAMES,
         "output_names": NOT_NAMES,
         "batch_axis": (True, "0", 0.0, [0], {5: 0}, {"input": "0"}, {"input": True}),
+        "length_axis": (True, "0", 0.0, [0], {5: 0}, {"input": "0"}, {"input": True}, 0),
     },
     "schedules.Schedule": {},
     "schedules.Constant": SCHEDULE,

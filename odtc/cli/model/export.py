@@ -76,6 +76,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     axes.add_argument(
         "--fixed-batch", action=Switch, help="keep the number of samples of the example"
     )
+    parser.add_argument(
+        "--length-axis",
+        type=parse_axis,
+        **MANY,
+        default=[],
+        metavar="NAME=AXIS",
+        help="dimension of an input whose size is left open, too, such as that of tokens, for "
+        "`odtc compile --lengths` or `--shape length=N` (default: none)",
+    )
     add_json_option(parser)
     parser.set_defaults(run=run)
 
@@ -101,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
             input_names=args.input_names,
             output_names=args.output_names,
             batch_axis=None if args.fixed_batch else dict(args.batch_axis),
+            length_axis=dict(args.length_axis),
         )
     for note in exported.notes:
         say(f"note: {note}")
