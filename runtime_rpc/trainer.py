@@ -170,6 +170,12 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
         self._turns.check()
         return self._engine.plan
 
+    @property
+    def length(self) -> int:
+        """The length at which the last step was taken, where the step has several; else 0."""
+        self._turns.check()
+        return self._engine.length
+
     @takes("trainer.use_threads", **THREADS)
     @alone
     def use_threads(self, threads: int | None = None, cores: str | None = None) -> None:

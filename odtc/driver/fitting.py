@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from odtc.backends.built import Built
 from odtc.backends.lowering import Lowered, compile_planned
+from odtc.backends.objects.outlines import NotKeptError, Outlines
 from odtc.core.errors import BudgetError
 from odtc.core.process.progress import Progress
 from odtc.driver.drafts.source import Source
@@ -70,7 +71,16 @@ def build_together(
         budget: of each.
         progress: called with the name of each stage as it starts.
     """
-    fitted = [_fitted(each, budget, progress) for each in sources]
+    try:
+        return _together(sources, budget, progress, Outlines.KEPT)
+    except NotKeptError:
+        return _together(sources, budget, progress, Outlines.ANEW)
+
+
+def _together(
+    sources: Sequence[Source], budget: int | str | None, progress: Progress, outlines: Outlines
+) -> Sequence[BuiltPlans]:
+    fitted = [_fitted(each, budget, progress, outlines) for each in sources]
     progress("compile the kernels")
     lowered = [each.lowered for each in fitted]
     every = compile_planned(lowered, sources[0].target, apart=True)
@@ -91,10 +101,12 @@ class _Fitted:
     form: KernelForm = USUAL
 
 
-def _fitted(source: Source, budget: int | str | None, progress: Progress) -> _Fitted:
+def _fitted(
+    source: Source, budget: int | str | None, progress: Progress, outlines: Outlines
+) -> _Fitted:
     cuts = Cuts(source, progress)
     if budget is None:
-        return _Fitted(*cuts.lower_first())
+        return _Fitted(*cuts.lower_first(outlines))
     if isinstance(budget, str):
         return _offered(next(iter(cuts)), progress)
     return _within(source, cuts, budget, progress)

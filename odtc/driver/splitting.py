@@ -137,7 +137,7 @@ class Cuts:
         except NotKeptError:
             return build(Outlines.ANEW)
 
-    def lower_first(self, outlines: Outlines = Outlines.NEVER) -> tuple[Step, Lowered]:
+    def lower_first(self, outlines: Outlines) -> tuple[Step, Lowered]:
         """Plans the storage of the step as it is usually made, with the fewest micro-batches."""
         prepared = self._lowered(self._parts.fewest, USUAL, outlines)
         origins, target = prepared.step.training.origins, self._source.target

@@ -17,11 +17,12 @@ class Lengths:
         native: that takes it.
 
     Attributes:
+        now: the length of what was fed last; 0 where the step has one size.
         tensors: memory of what shorter lengths are fed: the beginning of what the longest is.
     """
 
     def __init__(self, manifest: Manifest, native: NativeTrainer) -> None:
-        self._native, self._now = native, manifest.length
+        self._native, self.now = native, manifest.length
         self.tensors: dict[Argument, np.ndarray] = {}
         self._of: dict[Argument, int] = {}
         for length, each in manifest.lengths.items():
@@ -34,10 +35,10 @@ class Lengths:
 
     def take(self, fed: Iterable[Argument]) -> None:
         """Takes what follows at the length of what is fed."""
-        length = next((self._of[item] for item in fed if item in self._of), self._now)
-        if length != self._now:
+        length = next((self._of[item] for item in fed if item in self._of), self.now)
+        if length != self.now:
             self._native.set_length(length)
-            self._now = length
+            self.now = length
 
 
 def _is_everywhere(item: Argument, manifest: Manifest) -> bool:

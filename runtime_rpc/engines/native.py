@@ -119,6 +119,11 @@ class NativeEngine:
         return self._plans[self._native.arena_bytes]
 
     @property
+    def length(self) -> int:
+        """At which the last step was taken, where the step has several; else 0."""
+        return self._lengths.now
+
+    @property
     def over_features(self) -> OverFeatures | None:
         """The step in two parts; None where it trains all of its layers."""
         return self._over

@@ -101,6 +101,11 @@ class ServedEngine:
             return self._plans[self._state("arena")]
 
     @property
+    def length(self) -> int:
+        """It takes no steps of several lengths."""
+        return 0
+
+    @property
     def over_features(self) -> OverFeatures | None:
         """The step in two parts; None where it trains all of its layers."""
         return self._over

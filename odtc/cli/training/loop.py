@@ -1,6 +1,7 @@
 """The steps of a run, up to its end or a signal, as a person sees them."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ class Told(Callback):
     def __init__(self, done: Done, update: Update = lambda step, remark: None) -> None:
         self._done, self._update = done, update
         self._seconds, self._plan = 0.0, None
+        self._lengths: Counter[int] = Counter()
 
     def on_train_begin(self, run: "Run") -> None:
         """See `Callback.on_train_begin`."""
@@ -64,11 +66,19 @@ class Told(Callback):
         done, plan = self._done, run.trainer.plan
         done.steps, done.loss = done.steps + 1, loss
         done.seconds, self._seconds = done.seconds + run.seconds - self._seconds, run.seconds
-        if plan != self._plan:
+        if run.trainer.manifest.shorter:
+            self._lengths[run.trainer.length] += 1
+        elif plan != self._plan:
             arena = readable_bytes(plan.arena_bytes)
             say(f"step {run.trainer.steps}: went on with an arena of {arena}, for the memory left")
             self._plan = plan
         self._update(step, f"loss {loss:.4f}, {done.time_text()}")
+
+    def on_train_end(self, run: "Run") -> None:
+        """See `Callback.on_train_end`; of several lengths it is told how many steps each took."""
+        if self._lengths:
+            taken = ", ".join(f"{count} at {n}" for n, count in sorted(self._lengths.items()))
+            say(f"steps by length: {taken}")
 
     def on_validation_end(self, run: "Run", row: "Row") -> None:
         """See `Callback.on_validation_end`; the loss alone is told step by step."""

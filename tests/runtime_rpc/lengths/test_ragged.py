@@ -55,6 +55,7 @@ def test_losses_and_weights_are_those_of_rows_alone(made) -> None:
             loss = trainer.step(*batch, lr=0.01)
             assert loss == pytest.approx(expected.item(), rel=1e-6)
             assert trainer.plan.arena_bytes == arenas[TAKEN[seed]]
+            assert trainer.length == TAKEN[seed]
         weights = trainer.parameters()
     for name, value in module.state_dict().items():
         np.testing.assert_allclose(weights[name], value.numpy(), rtol=0, atol=2e-6)
