@@ -54,7 +54,10 @@ def decoder(*, is_causal: bool, has_mask: bool) -> Decoder:
 
 
 def save(module: Decoder, path: Path) -> Path:
-    """Writes its file, with numbers of samples and of tokens left open."""
+    """Writes its file, with numbers of samples and of tokens left open.
+
+    Of the mask that has another name, as in files of Optimum.
+    """
     names = ["input_ids", *(["attention_mask"] if module.has_mask else [])]
     torch.onnx.export(
         module,
@@ -65,7 +68,10 @@ def save(module: Decoder, path: Path) -> Path:
         do_constant_folding=False,
         input_names=names,
         output_names=["logits"],
-        dynamic_axes={name: {0: "batch", 1: "length"} for name in (*names, "logits")},
+        dynamic_axes={
+            name: {0: "batch", 1: "total" if name == "attention_mask" else "length"}
+            for name in (*names, "logits")
+        },
     )
     return path
 

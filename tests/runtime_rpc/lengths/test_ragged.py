@@ -77,7 +77,7 @@ def test_a_run_goes_on_in_a_step_of_one_length(made, tmp_path: Path) -> None:
     module, artifact = made
     path = save(module, tmp_path / "decoder.onnx")
     alone = odtc.compile(
-        path, TARGET, batch=BATCH, loss=LOSS, optimizer="adamw", shape={"length": LENGTHS[-1]}
+        path, TARGET, batch=BATCH, loss=LOSS, optimizer="adamw", lengths=LENGTHS[-1]
     )
     batches = [ragged(module, rows, LENGTHS[-1], 7) for rows in ((3, 2), (12, 5), (6, 6))]
     with artifact.trainer() as trainer, alone.trainer() as other:
