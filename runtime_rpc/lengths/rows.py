@@ -70,10 +70,10 @@ class Row:
         """How long the rows of an array are.
 
         Raises:
-            DataError: it has no such axis, or is not as long along each.
+            DataError: it has no such axis, is not as long along each, or has no place.
         """
         sizes = {array.shape[axis] for axis in self.axes if axis < array.ndim}
-        if array.ndim != len(self.item.spec.shape) or len(sizes) != 1:
+        if array.ndim != len(self.item.spec.shape) or len(sizes) != 1 or 0 in sizes:
             shape = ["length" if a in self.axes else n for a, n in enumerate(self.item.spec.shape)]
             raise DataError(
                 f"{printable(self.item.spec.name)} has shape {list(array.shape)}; "

@@ -1,6 +1,7 @@
 """Programs of several lengths: what is in them, and how the native runtime takes steps of each."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,14 @@ import pytest
 import odtc
 from odtc.artifact import Artifact
 from odtc.core.artifact.bundle import PROGRAM
-from odtc.core.process.cxx import cc_command
+from odtc.core.process.cxx import cc_command, cxx_command
 from odtc.core.specs import FED_ROLES
 from odtc.runtime_rpc.native.binding import NativeTrainer
+from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from odtc.runtime_rpc.native.interface import Code, NativeError
 from tests.native.parity import unpacked
 from tests.native.reader import WITH_LENGTHS, read
-from tests.native.sanitized import CHECKPOINT, fuzzed
+from tests.native.sanitized import CHECKPOINT, PROGRAMS, fuzzed
 from tests.needs import needs
 from tests.runtime_rpc.lengths.languages import (
     BATCH,
@@ -91,6 +93,27 @@ def test_steps_of_each_length_are_those_of_the_trainer(artifact: Artifact, membe
             assert native.held_bytes >= held
             np.testing.assert_array_equal(native.evaluate(), trainer.evaluate(inputs))
             held = plan.arena_bytes
+
+
+@needs(cc_command(), cxx_command(), reason="no compiler of C++")
+def test_cpp_takes_the_same_steps(artifact: Artifact, members: Path, tmp_path: Path) -> None:
+    compile_runtime(compiler_of_c(), library := tmp_path / "libodtc.so")
+    command = [*cxx_command(), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    command += [f"-I{FOLDER}", str(PROGRAMS / "lengths.cc"), str(library)]
+    program = tmp_path / "lengths"
+    subprocess.run([*command, f"-Wl,-rpath,{tmp_path}", "-o", str(program)], check=True)
+    taken = (8, 4, 12)
+    command = [str(program), str(members), *map(str, taken)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *lines, refused = done.stdout.splitlines()
+    assert lines[:3] == ["12", "8", "4"]
+    assert refused == f"{Code.USAGE:d} the step is not compiled for a length of 5"
+    with artifact.trainer() as trainer:
+        for value, (length, line) in enumerate(zip(taken, lines[3:], strict=True), 2):
+            count, loss = line.split()
+            assert int(count) == BATCH * length
+            ids = np.full((BATCH, length), value)
+            assert float.fromhex(loss) == trainer.step(ids, ids + 1, lr=0.1)
 
 
 def test_a_length_that_is_not_compiled(members: Path) -> None:

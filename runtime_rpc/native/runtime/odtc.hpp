@@ -114,6 +114,9 @@ class Trainer {
     return Tensor(result);
   }
   uint32_t samples_of_step() const { return odtc_samples_of_step(trainer_.get()); }
+  // Inputs and labels are to be asked for again then: they have other shapes.
+  void set_length(uint64_t length) { check(odtc_set_length(trainer_.get(), length)); }
+  uint64_t length_at(size_t number) const { return odtc_length_at(trainer_.get(), number); }
   void set_budget(uint64_t bytes) { check(odtc_set_budget(trainer_.get(), bytes)); }
   void set_threads(int threads) { check(odtc_set_threads(trainer_.get(), threads)); }
   void save(const std::string &path) { check(odtc_save(trainer_.get(), path.c_str())); }

@@ -120,8 +120,9 @@ def test_rows_that_no_length_holds(artifact: odtc.Artifact) -> None:
         inputs, labels = ragged(module, (3, 3), 4, 0)
         with pytest.raises(DataError, match="rows are not as long as each other"):
             trainer.step(inputs, labels[:, :3], lr=0.1)
-        with pytest.raises(DataError, match=r"takes \[2, length\]"):
-            trainer.step({"input_ids": inputs["input_ids"][0]}, labels, lr=0.1)
+        for wrong in (inputs["input_ids"][0], inputs["input_ids"][:, :0]):
+            with pytest.raises(DataError, match=r"takes \[2, length\]"):
+                trainer.step({"input_ids": wrong}, labels, lr=0.1)
 
 
 def test_other_engines_and_profiles(artifact: odtc.Artifact) -> None:
