@@ -31,6 +31,8 @@ class Trained(Protocol):
     @property
     def plan(self) -> StepPlan: ...  # noqa: D102
     @property
+    def length(self) -> int: ...  # noqa: D102
+    @property
     def frozen_writes(self) -> int | None: ...  # noqa: D102
 
     def features(  # noqa: D102

@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(module, folder / "m.onnx")
     assert main(["compile", str(folder / "m.onnx"), *STEP, "-o", str(folder / "m.odtc")]) == 0
     inputs, labels = ragged(module, (3, 4, 2, 1, 4, 3, 2, 12), 12, 0)
-    np.savez(folder / "rows.npz", label=labels, **inputs)
+    np.savez(folder / "rows.npz", label=labels, input_ids=inputs["input_ids"])
     return folder
 
 
