@@ -4,6 +4,8 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from shutil import copyfile
+from unittest.mock import ANY, Mock
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -71,11 +73,17 @@ def test_declarations_are_those_of_linux(tmp_path: Path) -> None:
     assert found == wanted
 
 
-def test_that_of_a_wheel_needs_no_compiler(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_that_of_a_wheel_needs_no_compiler(
+    program: Path, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """`tests/test_packaging.py` has a wheel compile it, to the same bytes; here it is compiled."""
     version = device.metadata.version("odtc")
+    compiled = Mock(side_effect=lambda _compiler, output, _version: copyfile(program, output))
+    monkeypatch.setattr(wheel, "compile_device", compiled)
     for module in (device, wheel):
         monkeypatch.setattr(module, "PREBUILT", tmp_path / "prebuilt")
     assert wheel.main(version) == 0
+    compiled.assert_called_once_with(compiler.arm_compiler(), ANY, version)
     (prebuilt,) = (tmp_path / "prebuilt").iterdir()
     assert prebuilt == device.prebuilt_path(version)
     monkeypatch.setattr(compiler, "_COMPILERS", ())
@@ -90,13 +98,12 @@ def test_that_of_a_wheel_needs_no_compiler(tmp_path: Path, monkeypatch, capsys) 
 
 
 def test_a_function_that_android_lacks_is_named(tmp_path: Path, monkeypatch) -> None:
-    """As of a source that calls what no Android of long ago has."""
+    """As of a program that calls what no Android of long ago has."""
     (source := tmp_path / "more.c").write_text(
         "int getrandom(void *, unsigned long, unsigned);\n"
-        "__attribute__((constructor)) static void f(void) { getrandom(0, 0, 0); }\n"
+        "int main(void) { return getrandom(0, 0, 0); }\n"
     )
-    files = device._files()
-    monkeypatch.setattr(device, "_files", lambda: [*files, source])
+    monkeypatch.setattr(device, "_files", lambda: [device._BEGIN, source])
     with pytest.raises(BuildError, match="getrandom"):
         device.compile_device(compiler.arm_compiler(), tmp_path / "program", "1")
     assert not os.path.exists(tmp_path / "program")
