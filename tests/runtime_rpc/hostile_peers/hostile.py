@@ -18,10 +18,10 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from tvm.rpc.base import RPC_MAGIC
-
 from odtc.runtime_rpc.server.net import wire
 
+# That of `tvm.rpc.base`, which would take seconds to import.
+RPC_MAGIC = 0xFF271
 CONNECTED = "connected"
 _ROUND_SECONDS = 0.05
 # Of each address only as many may come as one peer may have.

@@ -70,6 +70,10 @@ def at(url: str) -> Iterator[At]:
     session.close()
 
 
+def test_a_crowd_speaks_as_tvm_does() -> None:
+    assert hostile.RPC_MAGIC == RPC_MAGIC
+
+
 def status(at: At) -> dict[str, Any]:
     with greet(at, 30) as connection:
         return wire.ask(connection, {"ask": "status"})
