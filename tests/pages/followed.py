@@ -1,27 +1,17 @@
 """Pages of the documentation whose commands and files are those of the tests."""
 
 import re
+import runpy
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 from odtc.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 _BLOCK = re.compile(r"^```(?P<kind>\w+)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.M | re.S)
-# As `python FILE`, but that torchvision can be imported, which PEFT does.
-_SCRIPT = """
-import runpy
-import sys
-
-from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
-
-import_torchvision_anyway()
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 
 def commands(text: str, serial: str = "SERIAL") -> Iterator[list[str]]:
@@ -47,4 +37,15 @@ def follow(text: str, serial: str = "SERIAL") -> None:
             assert main(words) == 0, words
         else:
             assert program == "python"
-            subprocess.run([sys.executable, "-c", _SCRIPT, *words], check=True, timeout=300)
+            _run(*words)
+
+
+def _run(script: str, *words: str) -> None:
+    """Does what `python SCRIPT` does, in this process: it has imported what takes seconds there."""
+    here = Path.cwd()
+    # Another page had other files of these names.
+    for path in here.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+    ours, paths = [script, *words], [str(here), *sys.path]
+    with patch.object(sys, "argv", ours), patch.object(sys, "path", paths):
+        runpy.run_path(script, run_name="__main__")
