@@ -21,6 +21,7 @@ from odtc.comparison.measures.resident import reset_peak, resident
 from odtc.comparison.outcome import outcome_of
 from odtc.core.errors import OdtcError
 from odtc.core.process.trim import trim
+from odtc.core.process.without_torch import leave_out_torch
 
 Answer = Mapping[str, Any]
 Say = Callable[[Answer], None]
@@ -115,9 +116,12 @@ def _main() -> int:
         private.write(f"{json.dumps(answer)}\n")
         private.flush()
 
-    folder = Path(sys.argv[2])
+    task, folder = sys.argv[1], Path(sys.argv[2])
+    # What is measured of a peer is measured as its users have it.
+    if task != "serve":
+        leave_out_torch()
     try:
-        _TASKS[sys.argv[1]](read_case(folder), folder, say)
+        _TASKS[task](read_case(folder), folder, say)
     except Exception as error:  # an engine may fail in any way of its own
         text = error.what if isinstance(error, OdtcError) else str(error)
         reason = " ".join((text.strip().splitlines() or [""])[0].split())

@@ -24,9 +24,12 @@ def digits_model_file(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def ready(digits_model_file: Path, tmp_path_factory) -> PreparedCase:
-    """odtc, its peers, and odtc with a budget that it can meet."""
+    """odtc, its peers, and odtc with a budget that it can meet; logs tell what was imported."""
     case = Case(str(digits_model_file), batch=4, threads=1, module=f"{MODULE}Digits")
     entries = entries_of(["onnxruntime-training", "pytorch"], ["160KB"])
-    found = prepared(case, entries, tmp_path_factory.mktemp("case") / "4-1", 600, silent)
+    folder = tmp_path_factory.mktemp("case") / "4-1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+        found = prepared(case, entries, folder, 600, silent)
     assert not found.failures
     return found

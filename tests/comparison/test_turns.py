@@ -43,6 +43,16 @@ def test_engines_of_one_round_agree_and_are_measured(ready: PreparedCase) -> Non
     assert 0.0005 < 1 - rows[0].losses[-1] / rows[0].losses[0] < 0.01
 
 
+@pytest.mark.parametrize("task", ["data", "prepare"])
+def test_tvm_is_imported_without_pytorch(ready: PreparedCase, task: str) -> None:
+    """That would take longer than all else of what odtc does before its steps."""
+    log = (ready.folder / ODTC / f"{task}.log").read_text()
+    imported = {line.rpartition("|")[2].strip() for line in log.splitlines()}
+    assert "tvm.relax" in imported
+    # PyTorch itself is looked for.
+    assert "torch.nn" not in imported
+
+
 def test_another_gradient_ends_a_peer(ready: PreparedCase) -> None:
     ours, other = measured(ready, TORCH, module=f"{MODULE}Frozen")
     assert other.outcome is Outcome.MISMATCH
