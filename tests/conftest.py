@@ -17,6 +17,8 @@ from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.caches import KEPT, without_steps
 from tests.order import longest_first, processes
 
+# Some million objects are made until the tests are collected, and next to none is garbage.
+gc.disable()
 # Tests import transformers and PEFT, and these torchvision.
 import_torchvision_anyway()
 # In CI hypothesis would draw the same examples each time.
@@ -67,6 +69,7 @@ def pytest_collection_finish() -> None:
     """Freezes the objects of the collection, or tests that collect garbage would visit them all."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
