@@ -21,7 +21,8 @@ from odtc.runtime_rpc.tracker.trackers import Registered, tracker_at
 from tests.cli.training.digits import Digits
 from tests.kills.killed import ALONE_SECONDS, Place
 from tests.kills.training import STEPS, Train
-from tests.runtime_rpc.own_server import tracking, url_of, words_of
+from tests.runtime_rpc.own_server import url_of, words_of
+from tests.runtime_rpc.own_tracker import tracking
 
 # In which a device is free again, whenever its client was killed: the tracker may just have given
 # it away, to a client who does not come any more. The next client waits that long (`Limits`).

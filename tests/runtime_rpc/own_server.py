@@ -1,22 +1,20 @@
 """odtc's server on this machine, in processes of its own."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import IO
 
 from odtc.runtime_rpc import server as python_server
 from odtc.runtime_rpc.native.device.build import NAME, compiler_for, device_program, source_hash
-from odtc.runtime_rpc.tracker import tracker_server
 from odtc.runtime_rpc.tracker.trackers import tracker_at
+from tests.runtime_rpc.own_tracker import tracking
 
 # Two processes import TVM, on a machine that may be busy.
 START_SECONDS = 180
@@ -57,28 +55,16 @@ def serving(
         environment: what the server has beside this process's.
     """
     with ExitStack() as stack:
-        said = stack.enter_context(log.open("w")) if log else None
-        port = stack.enter_context(tracking(said))
+        if log:
+            log.write_text("")
+        said = stack.enter_context(log.open("a")) if log else None
+        port = stack.enter_context(tracking(log))
         command = COMMANDS[server](stack, words_of(port, folder, idle))
         stack.enter_context(
             _process(*command, "--until-closed", said=said, environment=environment)
         )
         wait_for_server(port)
         yield url_of(port)
-
-
-@contextmanager
-def tracking(said: IO[str] | None = None) -> Iterator[int]:
-    """A tracker, and its port.
-
-    Args:
-        said: what it says goes there.
-    """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        number = listener.fileno()
-        command = [*_module(tracker_server), str(number)]
-        with _process(*command, said=said, files=(number,)):
-            yield listener.getsockname()[1]
 
 
 def words_of(port: int, folder: Path, idle: float = 30.0) -> list[str]:
@@ -105,7 +91,6 @@ def url_of(port: int) -> str:
 def _process(
     *command: str,
     said: IO[str] | None,
-    files: Sequence[int] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
     """A process that runs until its standard input is closed, with the block."""
@@ -113,16 +98,11 @@ def _process(
         command,
         stdin=subprocess.PIPE,
         stderr=said,
-        pass_fds=files,
         env=os.environ | (environment or {}),
     ) as process:
         assert process.stdin
         with process.stdin:
             yield
-
-
-def _module(module: ModuleType) -> list[str]:
-    return [sys.executable, "-m", module.__name__]
 
 
 def _native(stack: ExitStack, words: list[str], content: bytes) -> list[str]:

@@ -12,7 +12,8 @@ import pytest
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.native.device.build import FOLDER
-from tests.runtime_rpc.own_server import tracking, wait_for_server, words_of
+from tests.runtime_rpc.own_server import wait_for_server, words_of
+from tests.runtime_rpc.own_tracker import tracking
 
 MOST_BYTES = 256_000
 MOST_IDLE_KIB = 4096
