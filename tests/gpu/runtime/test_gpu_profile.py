@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import onnx
 import pytest
@@ -15,6 +17,14 @@ from tests.runtime_rpc.own_server import NATIVE, serving
 from tests.timed import ROUNDS, figures
 
 
+@cache
+def digits(kind: str) -> odtc.Artifact:
+    """The digits model, compiled once for each kind of device."""
+    with TemporaryDirectory() as folder:
+        onnx.save(digits_model(), path := Path(folder, "m.onnx"))
+        return odtc.compile(path, f"host-{kind}", batch=64)
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(tmp_path_factory.mktemp("server") / "sessions", server=NATIVE) as running:
@@ -22,9 +32,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kernels_time_is_that_of_the_device(kind: str, tmp_path: Path) -> None:
-    onnx.save(digits_model(), tmp_path / "m.onnx")
-    artifact = odtc.compile(tmp_path / "m.onnx", f"host-{kind}", batch=64)
+def test_a_kernels_time_is_that_of_the_device(kind: str) -> None:
+    artifact = digits(kind)
     trainer, (x, y, *_) = artifact.trainer(), digits_data()
     plain = artifact.trainer()
     losses = [trainer.step(x[:64], y[:64], lr=0.1)]
@@ -61,12 +70,9 @@ def parts_of(artifact: odtc.Artifact, url: str | None, waits: bool) -> tuple[flo
 @pytest.mark.timed
 @pytest.mark.parametrize("way", ["here", "there", "while another one waits"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_kernels_take_the_time_and_a_download_waits_for_none(
-    kind: str, way: str, url: str, tmp_path: Path
-) -> None:
+def test_kernels_take_the_time_and_a_download_waits_for_none(kind: str, way: str, url: str) -> None:
     """A download is the loss alone."""
-    onnx.save(digits_model(), tmp_path / "m.onnx")
-    artifact = odtc.compile(tmp_path / "m.onnx", f"host-{kind}", batch=64)
+    artifact = digits(kind)
     there = url if way == "there" else None
     found = [parts_of(artifact, there, way.startswith("while")) for _ in range(ROUNDS)]
     covered, downloads = map(figures, zip(*found, strict=True))
@@ -75,9 +81,8 @@ def test_kernels_take_the_time_and_a_download_waits_for_none(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_behind_a_server_it_is_the_same(kind: str, url: str, tmp_path: Path) -> None:
-    onnx.save(digits_model(), tmp_path / "m.onnx")
-    artifact = odtc.compile(tmp_path / "m.onnx", f"host-{kind}", batch=64)
+def test_behind_a_server_it_is_the_same(kind: str, url: str) -> None:
+    artifact = digits(kind)
     there, here, (x, y, *_) = artifact.trainer(url), artifact.trainer(), digits_data()
     losses = [there.step(x[:64], y[:64], lr=0.1)]
     with there.profile() as profiling:
@@ -94,10 +99,9 @@ def test_behind_a_server_it_is_the_same(kind: str, url: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_profiles_at_once(kind: str, tmp_path: Path) -> None:
+def test_profiles_at_once(kind: str) -> None:
     """Each trainer has timers of its own."""
-    onnx.save(digits_model(), tmp_path / "m.onnx")
-    artifact = odtc.compile(tmp_path / "m.onnx", f"host-{kind}", batch=64)
+    artifact = digits(kind)
     x, y, *_ = digits_data()
     first, second = artifact.trainer(), artifact.trainer()
     with first.profile() as outer, second.profile() as inner:

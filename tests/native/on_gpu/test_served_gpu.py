@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -23,9 +25,17 @@ from tests.runtime_rpc.trainer.test_resume import everything
 UPDATE = odtc.Update(odtc.AdamW(), accumulate=2, ema=0.9)
 
 
+@cache
+def mlp(kind: str, micro_batches: int | None = None) -> odtc.Artifact:
+    """A step of eight samples, compiled once for each kind of device."""
+    with TemporaryDirectory() as folder:
+        target = f"host-{kind}"
+        return mlp_artifact(Path(folder), UPDATE, target=target, micro_batches=micro_batches)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_bits(kind: str, tmp_path: Path) -> None:
-    artifact = mlp_artifact(tmp_path, UPDATE, target=f"host-{kind}")
+    artifact = mlp(kind)
     with serving(tmp_path / "sessions", server=NATIVE) as url:
         for _ in range(2):  # the second time with the kernels that the first one has kept
             with artifact.trainer() as here, artifact.trainer(url) as there:
@@ -45,7 +55,7 @@ def test_the_same_bits(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_profile_has_the_times_of_the_device(kind: str, tmp_path: Path) -> None:
-    artifact = mlp_artifact(tmp_path, UPDATE, target=f"host-{kind}")
+    artifact = mlp(kind)
     with (
         serving(tmp_path / "sessions", server=NATIVE) as url,
         artifact.trainer(url) as trainer,
@@ -67,7 +77,7 @@ def test_a_profile_has_the_times_of_the_device(kind: str, tmp_path: Path) -> Non
 def test_steps_of_one_call_have_the_bits_of_steps_alone(
     kind: str, micro_batches: int, tmp_path: Path
 ) -> None:
-    artifact = mlp_artifact(tmp_path, UPDATE, target=f"host-{kind}", micro_batches=micro_batches)
+    artifact = mlp(kind, micro_batches)
     data = batches(7)
     with (
         serving(tmp_path / "sessions", server=NATIVE) as url,
@@ -82,7 +92,7 @@ def test_steps_of_one_call_have_the_bits_of_steps_alone(
 @pytest.mark.parametrize(("kind", "micro_batches"), [("opencl", 2), ("vulkan", 1)])
 def test_a_step_that_was_sent_and_is_refused(kind: str, micro_batches: int, tmp_path: Path) -> None:
     """The next one does not take it for its own."""
-    artifact = mlp_artifact(tmp_path, UPDATE, target=f"host-{kind}", micro_batches=micro_batches)
+    artifact = mlp(kind, micro_batches)
     data = batches(4)
     with (
         serving(tmp_path / "sessions", server=NATIVE) as url,
@@ -157,7 +167,7 @@ def test_nothing_is_kept_where_others_may_write(
     plant: Callable[[Path], None], tmp_path: Path
 ) -> None:
     """A driver runs what it has kept, and in /tmp anybody may have made the folder."""
-    artifact = mlp_artifact(tmp_path, UPDATE, target="host-opencl")
+    artifact = mlp("opencl")
     programs = tmp_path / "sessions" / "gpu-programs"
     (elsewhere := programs.with_name("elsewhere")).mkdir(parents=True)
     plant(programs)
