@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,9 @@ import_torchvision_anyway()
 settings.load_profile("default")
 # A shell lets its jobs in the background ignore interrupts, which tests send to their processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Where the process listens that trackers are forked from: in the folder of no test, as the first
+# one with a tracker may have its own for temporary files.
+get_temp_dir()
 # What the user of this machine has tuned is no part of a test.
 os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir(), "none-of-the-users-own"))
 
