@@ -3,6 +3,10 @@
 Caches are those of one core as Arm's Technical Reference Manuals have them, in the size that phones
 usually have; the last level is what one thread may find of a cluster's. Rates of moving lines are
 assumed: nobody publishes them for all of these cores.
+
+A Cortex-A55 loads 64 bits in a cycle, and its vector units wait for both halves of a vector of 128:
+two cycles in which no multiply-add begins (SLOTHY's model, made from Arm's Cortex-A55 Software
+Optimization Guide; ncnn's "arm-a53-a55-dual-issue" measured the same).
 """
 
 from dataclasses import dataclass
@@ -29,6 +33,7 @@ class Core:
         caches: of the three levels.
         width: instructions that it decodes in a cycle.
         multiplies: vector multiply-adds of 128 bits that it begins in a cycle.
+        blocked: cycles in which it begins no multiply-add for a load of 128 bits.
         moves: bytes in a cycle from the second level, the third, and memory.
     """
 
@@ -40,6 +45,7 @@ class Core:
     caches: tuple[Cache, Cache, Cache]
     width: int
     multiplies: int
+    blocked: int
     moves: tuple[float, float, float]
 
 
@@ -55,6 +61,7 @@ CORES = {
             caches=(Cache(32, 4), Cache(128, 4), Cache(2048, 16)),
             width=2,
             multiplies=1,
+            blocked=2,
             moves=(8.0, 4.0, 2.5),
         ),
         Core(
@@ -66,6 +73,7 @@ CORES = {
             caches=(Cache(64, 4), Cache(512, 8), Cache(4096, 16)),
             width=4,
             multiplies=2,
+            blocked=0,
             moves=(16.0, 8.0, 10 / 2.4),
         ),
         Core(
@@ -77,6 +85,7 @@ CORES = {
             caches=(Cache(64, 4), Cache(1024, 8), Cache(8192, 16)),
             width=5,
             multiplies=4,
+            blocked=0,
             moves=(32.0, 16.0, 15 / 2.8),
         ),
         Core(
@@ -88,6 +97,7 @@ CORES = {
             caches=(Cache(64, 4), Cache(1024, 8), Cache(8192, 16)),
             width=6,
             multiplies=4,
+            blocked=0,
             moves=(32.0, 16.0, 20 / 3.2),
         ),
     )

@@ -34,11 +34,13 @@ class Instruction:
         kind: what it is counted as.
         flops: floating-point operations of one run; a multiply-add has two for each lane.
         is_wide: whether a multiply-add is of 128 bits.
+        wide_loads: registers of 128 bits that it loads.
     """
 
     kind: Kind
     flops: int = 0
     is_wide: bool = False
+    wide_loads: int = 0
 
 
 def _lanes(word: int) -> int:
@@ -81,6 +83,10 @@ def _is(kind: Kind, flops: int = 0) -> Callable[[int], Instruction]:
     return lambda _: Instruction(kind, flops)
 
 
+def _wide_load(registers: int) -> Callable[[int], Instruction]:
+    return lambda _: Instruction(Kind.LOAD, wide_loads=registers)
+
+
 # Mask, the bits under it, and what an instruction with these is.
 _TABLE: tuple[tuple[int, int, Callable[[int], Instruction]], ...] = (
     # FMADD, FMSUB, FNMADD, FNMSUB.
@@ -111,7 +117,14 @@ _TABLE: tuple[tuple[int, int, Callable[[int], Instruction]], ...] = (
     # Scalar arithmetic of two operands; everything else of scalar floats.
     (0xFF200C00, 0x1E200800, _is(Kind.SCALAR, 1)),
     (0x7F000000, 0x1E000000, _is(Kind.SCALAR)),
-    # Loads and stores: of structures of vectors, of pairs, exclusive, of one register.
+    # Loads of registers of 128 bits: LD1 of one to four, LDP and LDNP, LDR and LDUR.
+    (0xFF60F000, 0x4C407000, _wide_load(1)),
+    (0xFF60F000, 0x4C40A000, _wide_load(2)),
+    (0xFF60F000, 0x4C406000, _wide_load(3)),
+    (0xFF60F000, 0x4C402000, _wide_load(4)),
+    (0xFE400000, 0xAC400000, _wide_load(2)),
+    (0xFEC00000, 0x3CC00000, _wide_load(1)),
+    # Other loads and stores: of structures of vectors, of pairs, exclusive, of one register.
     (0xBE000000, 0x0C000000, lambda word: _is(_load_or_store(word, 22))(word)),
     (0x3A000000, 0x28000000, lambda word: _is(_load_or_store(word, 22))(word)),
     (0x3F000000, 0x08000000, lambda word: _is(_load_or_store(word, 22))(word)),

@@ -79,6 +79,26 @@ def test_loads_are_told_from_stores() -> None:
             assert instruction(word).kind is Kind.STORE, (hex(word), name)
 
 
+_VECTORS_OF = (
+    (r"ldu?r$", re.compile(r"q\d+")),
+    (r"ldn?p$", re.compile(r"\bq\d+")),
+    (r"ld1$", re.compile(r"\bv\d+\.(16b|8h|4s|2d)(?!\[)")),
+)
+
+
+def test_loads_of_whole_vectors_are_told_by_their_registers() -> None:
+    """Of an element of a vector, or of halves of vectors, none is one."""
+    seen = Counter[int]()
+    for word, name, operands in set(_disassembled(ROOT / "lib" / "libc.so.6")):
+        found = instruction(word).wide_loads
+        registers = operands.partition(", [")[0]
+        whole = [p for pattern, p in _VECTORS_OF if re.match(pattern, name)]
+        expected = len(whole[0].findall(registers)) if whole and "}[" not in operands else 0
+        assert found == expected, (hex(word), name, operands)
+        seen[found] += 1
+    assert min(seen[1], seen[2]) > 10
+
+
 def test_arithmetic_has_an_operation_for_each_lane_and_a_multiply_add_two() -> None:
     flops = {
         0x4E22CC20: 8,  # fmla v0.4s, v1.4s, v2.4s

@@ -37,6 +37,35 @@ def test_no_core_multiplies_more_than_it_can(core) -> None:
     assert found >= len(independent) / core.multiplies
 
 
+LOADS = {
+    # ldr q1, [x0]; ldr q1, [x0], #16; ldr q1, [x0, x2]; ldur q1, [x0, #-16].
+    0x3DC00001: 1,
+    0x3CC10401: 1,
+    0x3CE26801: 1,
+    0x3CDF0001: 1,
+    # ldp q1, q2, [x0]; ldp q1, q2, [x0], #32; ld1 { v1.4s, v2.4s }, [x0].
+    0xAD400801: 2,
+    0xACC10801: 2,
+    0x4C40A801: 2,
+}
+
+
+@pytest.mark.parametrize(("word", "vectors"), LOADS.items(), ids=hex)
+def test_a_vector_takes_a_cortex_a55_two_cycles_however_it_is_loaded(word, vectors) -> None:
+    """No multiply-add begins in these; LLVM's model has one to six, and multiplies beside."""
+    core = CORES["Cortex-A55"]
+    assert mca.cycles_of([(word,)], core)[word,] == pytest.approx(2 * vectors, abs=0.1)
+    block = (word, *(FMLA_V30_V31 | register for register in range(16, 24)))
+    assert mca.cycles_of([block], core)[block] == pytest.approx(8 + 2 * vectors, abs=0.2)
+
+
+def test_a_half_of_a_vector_is_loaded_beside_multiply_adds() -> None:
+    # ldr d1, [x0]
+    block = (0xFD400001, *(FMLA_V30_V31 | register for register in range(16, 24)))
+    found = mca.cycles_of([block], CORES["Cortex-A55"])[block]
+    assert found == pytest.approx(8, abs=0.2)
+
+
 def test_a_tool_that_knows_no_such_core_is_an_error_and_nothing_is_kept(tmp_path: Path) -> None:
     core = replace(CORES["Cortex-A76"], scheduling="cortex-z1")
     with pytest.raises(BuildError, match=r"llvm-mca.* failed: .*cortex-z1"):
