@@ -22,8 +22,8 @@ _VECTORISED = "TVectorizable"
 # Above the level of TVM's own rules.
 _LEVEL = 11
 
-# Between these e^x is neither infinite nor a denormal number.
-_LOWEST, _HIGHEST = -87.33654475, 88.37626266
+# Beyond these the power of two in e^x is zero, and infinite.
+_LOWEST, _HIGHEST = -88.0, 88.8
 # log 2 in two parts: the first has so few digits that its products with exponents are exact.
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
@@ -39,8 +39,8 @@ _ERF_BELOW = (
     *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03),
     *(-7.37332916720468e-03, -1.42647390514189e-02),
 )
-# As far as a float32 is not 1, and a little less.
-_TANH_END = 7.99881172180175781
+# Where the function is 1 in float32, and the ratio, too, whether or not sums of it are fused.
+_ERF_END, _TANH_END = 4.0, 8.095342636108398
 _TANH_ABOVE = (
     *(-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08),
     *(1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03),
@@ -78,6 +78,16 @@ def _horner(x: Expr, coefficients: Sequence[float]) -> Expr:
     return value
 
 
+def _kept(x: Expr, lowest: float, highest: float, build: Callable[[Expr], Expr]) -> Expr:
+    """`build` of a value between bounds, which says all beyond them; NaN stays itself."""
+
+    def chosen(x: Expr) -> Expr:
+        value = named(tirx.max(tirx.min(x, highest), lowest), build)
+        return tirx.Select(x <= _like(x, math.inf), value, x)
+
+    return named(x, chosen)
+
+
 def exp(x: Expr) -> Expr:
     """2^n times e to the rest, which is at most log(2) / 2."""
 
@@ -94,14 +104,7 @@ def exp(x: Expr) -> Expr:
             lambda n: named(near - n * _LN2_HIGH - n * _LN2_LOW, lambda rest: scaled(n, rest)),
         )
 
-    def whole_line(x: Expr) -> Expr:
-        zero = _like(x, 0.0)
-        value = named(tirx.max(tirx.min(x, _HIGHEST), _LOWEST), inside)
-        # What is not below either bound is beyond the upper one, or NaN, which it stays.
-        outside = tirx.Select(x < _LOWEST, zero, x + _like(x, math.inf))
-        return tirx.Select(tirx.all(x <= _HIGHEST, x >= _LOWEST), value, outside)
-
-    return named(x, whole_line)
+    return _kept(x, _LOWEST, _HIGHEST, inside)
 
 
 def log(x: Expr) -> Expr:
@@ -135,24 +138,17 @@ def log(x: Expr) -> Expr:
 
 
 def _bounded(x: Expr, end: float, above: Sequence[float], below: Sequence[float]) -> Expr:
-    """An odd rational function up to an end, and 1 beyond it."""
+    """An odd rational function that is 1 from an end on."""
 
     def ratio(x: Expr) -> Expr:
         return named(x * x, lambda s: x * _horner(s, above) / _horner(s, below))
 
-    def whole_line(x: Expr) -> Expr:
-        value = named(tirx.max(tirx.min(x, end), -end), ratio)
-        # What is beyond neither end is NaN, which it stays.
-        beyond = tirx.Select(x < -end, _like(x, -1.0), x)
-        beyond = tirx.Select(x > end, _like(x, 1.0), beyond)
-        return tirx.Select(tirx.all(x >= -end, x <= end), value, beyond)
-
-    return named(x, whole_line)
+    return _kept(x, -end, end, ratio)
 
 
 def erf(x: Expr) -> Expr:
     """The error function."""
-    return _bounded(x, 4.0, _ERF_ABOVE, _ERF_BELOW)
+    return _bounded(x, _ERF_END, _ERF_ABOVE, _ERF_BELOW)
 
 
 def tanh(x: Expr) -> Expr:

@@ -141,8 +141,26 @@ def _normal(x: Expr) -> Expr:
     return 0.5 + 0.5 * tirx.erf(x * math.sqrt(0.5))
 
 
+# The normal distribution's function below zero, over e to -x²/2: a polynomial without constant term
+# of 1 / (1 + 0.275 |x|), within 5e-9. A least-squares fit, reweighted towards its largest errors, in
+# the form of Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26.
+_TAIL_RATE = 0.275
+_TAIL = (-0.114858339, 0.451998748, -0.330993464, 0.333932346, 0.0421114561, 0.117809258)
+
+
 def _gelu_slope(x: Expr) -> Expr:
-    return _normal(x) + x * (tirx.exp(x * x * -0.5) * (1.0 / math.sqrt(2.0 * math.pi)))
+    """With one exponential for both terms; of double precision with an error function beside it."""
+    density = 1.0 / math.sqrt(2.0 * math.pi)
+    falling = tirx.exp(x * x * -0.5)
+    if "float64" in str(x.ty):
+        return _normal(x) + x * (falling * density)
+    near = 1.0 / (1.0 + _TAIL_RATE * tirx.abs(x))
+    tail = near * _TAIL[0]
+    for coefficient in _TAIL[1:]:
+        tail = (tail + coefficient) * near
+    is_below = x < 0.0
+    sides = _choose(x, is_below, tail, -tail)
+    return falling * (x * density + sides) + _choose(x, is_below, 0.0, 1.0)
 
 
 _RATE, _CUBIC = math.sqrt(2.0 / math.pi), 0.044715

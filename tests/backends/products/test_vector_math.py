@@ -42,9 +42,9 @@ def compiled(name: str, size: int, target: str, dtype: str = "float32") -> tvm.r
         return tvm.compile(tvm.IRModule({"main": schedule_kernel(function, 8)}), tvm_target)
 
 
-def evaluated(name: str, x: np.ndarray) -> np.ndarray:
+def evaluated(name: str, x: np.ndarray, target: str = "host-cpu") -> np.ndarray:
     given, result = tvm.runtime.tensor(x), tvm.runtime.tensor(np.zeros_like(x))
-    compiled(name, len(x), "host-cpu", x.dtype.name)["main"](given, result)
+    compiled(name, len(x), target, x.dtype.name)["main"](given, result)
     return result.numpy()
 
 
@@ -63,6 +63,21 @@ def test_error(name: str, size: int) -> None:
 def test_limits(name: str) -> None:
     found = evaluated(name, np.array(SPECIAL, np.float32))
     np.testing.assert_allclose(found, AT_SPECIAL[name], rtol=1e-6, atol=1e-37)
+
+
+# With fused multiply-adds, and of a CPU that has none.
+@pytest.mark.parametrize("target", ["host-cpu", "host-cpu{mcpu=nehalem}"])
+@pytest.mark.parametrize("name", ["erf", "tanh"])
+def test_far_from_zero_it_is_one_exactly(name: str, target: str) -> None:
+    x = np.concatenate([np.linspace(9, 1e3, 61), [1e30, 3e38, np.inf]]).astype(np.float32)
+    assert (evaluated(name, x, target) == 1).all()
+    assert (evaluated(name, -x, target) == -1).all()
+
+
+def test_an_exponential_ends_at_the_ends_of_float32() -> None:
+    x = np.array([88.3, 88.9, 1e4, 3e38, -87.2, -87.5, -88.1, -200, -1e9, -3e38], np.float32)
+    expected = [math.exp(x[0]), *[math.inf] * 3, math.exp(x[4]), math.exp(x[5]), *[0] * 4]
+    np.testing.assert_allclose(evaluated("exp", x), expected, rtol=1e-5)
 
 
 def test_double_precision_is_kept() -> None:
