@@ -22,6 +22,7 @@ from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.graph.read_quantised import ReadQuantised
 from odtc.passes.kernel.compact_allocations import CompactAllocations
+from odtc.passes.kernel.flat_elements import FlatElements
 from odtc.passes.kernel.gather_marks import GatherMarks
 from odtc.passes.kernel.hide_remainders import HideRemainders
 from odtc.passes.kernel.keep_nan import GROWN, by_comparison, by_instruction
@@ -50,7 +51,7 @@ def cpu_family(target: Target, has_half: bool) -> Family:
         | concat_last_rules(machine.lanes)
         | plain_rules(machine),
         WriteProducts(machine, CPU_LOOPS),
-        (lower_blocks(CompactAllocations()), GatherMarks()),
+        (FlatElements(), lower_blocks(CompactAllocations()), GatherMarks()),
         LiftWorkspaces(slots),
         TakeOffsets(),
         slots,

@@ -130,6 +130,7 @@ FUSE = (
 ORDER = (
     Row("tvm.ToNonDataflow"),
     Row("tvm.RemovePurityChecking"),
+    Row("flat-elements", brought),
     # Blocks of kernels become loops.
     Row("by-kernel", brought),
     Row("narrow-indices", brought),

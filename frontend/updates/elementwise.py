@@ -12,6 +12,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.core.ir.flat_positions import indices_of
 from odtc.core.ir.kernel_marks import INDEPENDENT, IS_SCHEDULED, OPAQUE, PATTERN
 
 # A large kernel is cut into at most so many chunks, one of fewer elements than this into none.
@@ -46,7 +47,7 @@ def for_each(shape: Sequence[int], body: Callable[[Index], None]) -> None:
         T.serial(_length(size, chunk), annotations={INDEPENDENT: length}) as at,
         T.sblock("element"),
     ):
-        body(_unflatten(T.axis.spatial(size, chunk * length + at), shape))
+        body(indices_of(T.axis.spatial(size, chunk * length + at), shape))
 
 
 def sums(shape: Sequence[int], terms: Callable[[Index], Sequence[ir.Expr]]) -> list[ir.Expr]:
@@ -59,7 +60,7 @@ def sums(shape: Sequence[int], terms: Callable[[Index], Sequence[ir.Expr]]) -> l
     zero = tirx.const(0.0, "float32")
 
     def add(chunk: ir.Expr, flat: ir.Expr, lane: ir.Expr | int) -> None:
-        for term, value in enumerate(terms(_unflatten(flat, shape))):
+        for term, value in enumerate(terms(indices_of(flat, shape))):
             old = tirx.BufferLoad(partial, [term, chunk, lane])
             T.buffer_store(partial, old + value, [term, chunk, lane])
 
@@ -98,13 +99,3 @@ def _length(size: int, chunk: ir.Expr) -> ir.Expr | int:
 
 def _chunk_loop(size: int) -> Callable[..., T.frame.ForFrame]:
     return T.parallel if size >= PARALLEL_ELEMENTS else T.serial
-
-
-def _unflatten(flat: ir.Expr, shape: Sequence[int]) -> Index:
-    """Indices of an element of a dense tensor from its position in memory."""
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    inner = [flat if axis == 0 else flat % (strides[axis - 1]) for axis in range(len(shape))]
-    return [
-        index if stride == 1 else index // stride
-        for index, stride in zip(inner, strides, strict=True)
-    ]

@@ -27,6 +27,7 @@ from odtc.passes.ir.by_kernel import ByKernel
 from odtc.passes.kernel.bind_loops import BindLoops
 from odtc.passes.kernel.check_launches import CheckLaunches
 from odtc.passes.kernel.compact_allocations import CompactAllocations
+from odtc.passes.kernel.flat_elements import FlatElements
 from odtc.passes.kernel.fuse_named import FuseNamed
 from odtc.passes.kernel.gather_marks import GatherMarks
 from odtc.passes.kernel.group_updates import GroupUpdates
@@ -58,8 +59,8 @@ PASSES = by_name(
     *(AbsorbActivation, AbsorbTranspose, AddRows, ChunkLogits, FoldConstants, HalfStorage),
     *(ImmediateUpdate, JoinReshapes, NameTensors, ReadCopies, ReadNormalised, ReadQuantised),
     *(RecomputeFrozen, RecomputeMaps, ReturnLoss, SliceSplits, SpellOutAttention, UpdateRows),
-    *(ByKernel, BindLoops, CheckLaunches, CompactAllocations, FuseNamed, GatherMarks),
-    *(GroupUpdates, HalfInMemory, HideRemainders, KeepNan, NarrowIndices, NoteNeeds),
+    *(ByKernel, BindLoops, CheckLaunches, CompactAllocations, FlatElements, FuseNamed),
+    *(GatherMarks, GroupUpdates, HalfInMemory, HideRemainders, KeepNan, NarrowIndices, NoteNeeds),
     *(SelectLayouts,),
     *(LiftDeviceWorkspaces, LiftWorkspaces, PlanMemory, TakeArena, TakeOffsets),
     *(InsertCheckpoints, NoteWrites, OrderCalls, WriteOver),

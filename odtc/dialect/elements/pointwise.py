@@ -142,7 +142,7 @@ def _normal(x: Expr) -> Expr:
 
 
 # The normal distribution's function below zero, over e to -x²/2: a polynomial without constant term
-# of 1 / (1 + 0.275 |x|), within 5e-9. A least-squares fit, reweighted towards its largest errors, in
+# of 1 / (1 + 0.275 |x|), within 5e-9. A fit of least squares, reweighted towards larger errors, in
 # the form of Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26.
 _TAIL_RATE = 0.275
 _TAIL = (-0.114858339, 0.451998748, -0.330993464, 0.333932346, 0.0421114561, 0.117809258)
