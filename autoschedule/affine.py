@@ -102,17 +102,27 @@ def period_of(block: SBlock, extent: int) -> int:
     """Iterations of the innermost loop after which indices or conditions start anew.
 
     That is the least number, a divisor of `extent`, by which its variable is divided; `extent`
-    where there is none.
+    where there is none. A quotient of it that is divided counts as many times as it was divided by.
     """
     variable = block.iter_vars[-1].var
     found = {extent}
 
     def visit(node: tirx.FloorMod | tirx.FloorDiv) -> None:
-        if isinstance(node.b, tirx.IntImm) and variable in loads_and_variables(node.a)[1]:
-            found.add(int(node.b))
+        if isinstance(node.b, tirx.IntImm) and (unit := _unit(node.a, variable)):
+            found.add(unit * int(node.b))
 
     tvm_ffi.structural_walk(block.body, [(tirx.FloorMod, visit), (tirx.FloorDiv, visit)])
     return min(each for each in found if 1 < each <= extent and extent % each == 0)
+
+
+def _unit(value: ir.Expr, variable: ir.Var) -> int:
+    """Steps of a variable for a step of a value, at least; 0 where it does not depend on it."""
+    if isinstance(value, tirx.FloorDiv) and isinstance(value.b, tirx.IntImm):
+        return _unit(value.a, variable) * int(value.b)
+    if isinstance(value, tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorMod):
+        parts = [unit for each in (value.a, value.b) if (unit := _unit(each, variable))]
+        return min(parts, default=0)
+    return int(variable in loads_and_variables(value)[1])
 
 
 def _is_flat(steps: Sequence[Steps], outer: int, inner: int, extent: int) -> bool:

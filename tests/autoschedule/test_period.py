@@ -61,3 +61,26 @@ def test_what_this_machine_computes() -> None:
     expected = np.concatenate([high, -low], -1) + x * cosine
     expected = expected.transpose(0, 2, 1, 3).reshape(24, 16)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+@parsed.prim_func(private=True, s_tir=True)
+def heads_side_by_side(
+    q: T.Buffer((3, 5, 8), "float32"),
+    k: T.Buffer((3, 5, 8), "float32"),
+    y: T.Buffer((5, 48), "float32"),
+):
+    """The gradient of what three heads of attention take a part of each, as it is concatenated."""
+    for i, j in T.grid(5, 48):
+        with T.sblock("y"):
+            r, c = T.axis.remap("SS", [i, j])
+            y[r, c] = T.if_then_else(c >= 24, k[c // 8 % 3, r, c % 8], q[c // 8 % 3, r, c % 8])
+
+
+def test_a_remainder_of_a_quotient_is_no_shorter_loop() -> None:
+    """Of the three heads: eight elements are neighbours in each, where loops had three."""
+    extents: list[int] = []
+    body = schedule_kernel(heads_side_by_side, 4).body
+    tvm_ffi.structural_walk(
+        body, [(tirx.For, lambda f: extents.append(int(f.extent)))], order="pre"
+    )
+    assert extents == [5, 6, 8]
