@@ -38,8 +38,8 @@ class FlatElements(Pass):
 
 
 def _flat(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    arguments = _found_by_positions(kernel)
     views: dict[ir.Var, Any] = {}
-    arguments = [each for each in kernel.params if isinstance(each.ty, BufferType)]
 
     def view_of(buffer: ir.Var) -> Any:
         if buffer not in views:
@@ -48,11 +48,11 @@ def _flat(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
         return views[buffer]
 
     def read(load: Any) -> ir.Expr:
-        position = _position(load.source, load.indices, arguments)
+        position = _position(load.source, load.indices) if load.source in arguments else None
         return load if position is None else tirx.BufferLoad(view_of(load.source), [position])
 
     def write(store: tirx.BufferStore) -> tirx.Stmt:
-        position = _position(store.buffer, store.indices, arguments)
+        position = _position(store.buffer, store.indices) if store.buffer in arguments else None
         if position is None:
             return store
         return tirx.BufferStore(view_of(store.buffer), store.value, [position])
@@ -77,9 +77,23 @@ def _flat(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     return tirx.PrimFunc(kernel.params, realize, kernel.ret_type, attrs=kernel.attrs)
 
 
-def _position(buffer: ir.Var, indices: Any, arguments: list[ir.Var]) -> ir.Expr | None:
-    """The position whose indices these are, of an argument with axes."""
-    if len(indices) < 2 or not any(buffer.same_as(each) for each in arguments):
+def _found_by_positions(kernel: tirx.PrimFunc) -> set[ir.Var]:
+    """Arguments of which all elements are: for LLVM a view and its tensor are apart."""
+    found = {each for each in kernel.params if isinstance(each.ty, BufferType)}
+
+    def look(buffer: ir.Var, indices: Any) -> None:
+        if buffer in found and _position(buffer, indices) is None:
+            found.remove(buffer)
+
+    body = kernel.body.block.body
+    tvm_ffi.structural_walk(body, (ir.TensorLoad, lambda load: look(load.source, load.indices)))
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, lambda each: look(each.buffer, each.indices)))
+    return found
+
+
+def _position(buffer: ir.Var, indices: Any) -> ir.Expr | None:
+    """The position whose indices these are, of a tensor with axes."""
+    if len(indices) < 2:
         return None
     first = indices[0]
     position = first.a if isinstance(first, tirx.FloorDiv) else first
