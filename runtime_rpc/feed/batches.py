@@ -10,6 +10,7 @@ import numpy as np
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, pad, take
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.feed.arrays import as_array, cast
@@ -17,6 +18,7 @@ from odtc.runtime_rpc.feed.class_numbers import check_class_numbers
 from odtc.runtime_rpc.feed.features import FeatureFeed
 from odtc.runtime_rpc.feed.indices import check_indices
 from odtc.runtime_rpc.feed.shape_hints import shape_hint
+from odtc.runtime_rpc.feed.unshifted import note_of_unshifted
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
 
@@ -156,6 +158,7 @@ class FeedConverter:
         self._bound = manifest.bound
         kept = [item for each in manifest.features for item in each.arguments]
         self._features = (*kept, *self._of_a_call[Role.INPUT])
+        self._was_fed = False
 
     def fed(self, x: Feed, y: Feed | None) -> Fed:
         """Collects the arrays of a step.
@@ -167,6 +170,10 @@ class FeedConverter:
             return self._over_features(x, y)
         check_bound(x, self._bound)
         fed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
+        # One batch shows it: the others pay nothing.
+        if not self._was_fed and (said := note_of_unshifted(fed)):
+            warn_caller(said)
+        self._was_fed = True
         return Fed(fed, self._micro_batches)
 
     def _over_features(self, x: FeatureFeed, y: Feed | None) -> Fed:
