@@ -12,7 +12,7 @@ from odtc.core.printable import printable
 from odtc.core.specs import Argument, TensorSpec, batch_of
 from odtc.runtime_rpc.data.fitting.labels import as_labels
 from odtc.runtime_rpc.data.fitting.said import note_of_balance, note_of_numbers, notes_of_input
-from odtc.runtime_rpc.data.fitting.shapes import with_axes_of_one
+from odtc.runtime_rpc.data.fitting.shapes import note_of_shape, with_axes_of_one
 from odtc.runtime_rpc.data.mapped import let_go
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
@@ -170,10 +170,7 @@ def _shaped(array: np.ndarray, item: Argument, where: str, notes: list[str]) -> 
     """The array with the axes of size 1 that the step takes, which is noted."""
     shaped = with_axes_of_one(array, item)
     if shaped.shape != array.shape:
-        notes.append(
-            f"{where}: {printable(item.spec.name)} has shape {list(array.shape)}, and is taken as "
-            f"{list(shaped.shape)}"
-        )
+        notes.append(note_of_shape(where, printable(item.spec.name), array.shape, shaped.shape))
     return shaped
 
 

@@ -8,7 +8,7 @@ step sees what it would have seen.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from odtc.core.errors import DataError
+from odtc.core.options.caller_warning import warn_caller
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.wanted import ReadOptions
 
@@ -98,6 +99,17 @@ class Source(ABC):
         """The samples of a step, which may be others than `take` gives; see `augment`."""
         return self.take(numbers)
 
+    def untold(self) -> Iterable[str]:
+        """What batches showed since this was last asked, and is to be said; each thing once."""
+        return ()
+
+    def telling(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The batches; warns of what they show, on the thread that asks for them."""
+        for batch in batches:
+            for note in self.untold():
+                warn_caller(note)
+            yield batch
+
     @abstractmethod
     def digest(self) -> str:
         """What the samples are, as a hash that is the same however they are stored."""
@@ -112,7 +124,7 @@ class Source(ABC):
         """All samples in order, so many at a time; the last part may have fewer."""
         starts = range(0, self.count, size)
         numbers = (np.arange(start, min(start + size, self.count)) for start in starts)
-        return ahead(self.take, numbers) if self.is_slow else map(self.take, numbers)
+        return self.telling(ahead(self.take, numbers) if self.is_slow else map(self.take, numbers))
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,10 @@ class Wrapped(Source):
     def in_file_order(self) -> bool:
         """See `Source.in_file_order`."""
         return self.source.in_file_order
+
+    def untold(self) -> Iterable[str]:
+        """See `Source.untold`."""
+        return self.source.untold()
 
     def digest(self) -> str:
         """See `Source.digest`: of the samples themselves, so that a run is the same one."""
@@ -232,8 +248,8 @@ class Stream:
         """The batches after so many steps: at most so many, none behind the end of an epoch."""
         end = min(self.steps_of(self.epochs_done(step) + 1), step + most)
         if self.source.is_slow:
-            return ahead(self._batch, range(step, end))
-        return map(self._batch, range(step, end))
+            return self.source.telling(ahead(self._batch, range(step, end)))
+        return self.source.telling(map(self._batch, range(step, end)))
 
     def batches(self, start: int) -> Iterator[Batch]:
         """The batches of all steps from `start` on, without end."""

@@ -13,7 +13,9 @@ from typing import Any, Protocol
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, join, take
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.objects.indexed import class_names_in
 from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.data.source import Arrays, Batch, Stream
@@ -75,6 +77,7 @@ class Passes:
     def __post_init__(self) -> None:
         self._at = 0
         self._as_pair = Pairing(self.manifest)
+        self._taking = Taking(self._fed.values(), self.where)
         self._batches = self._all()
 
     def segment(self, step: int, most: int) -> Iterator[Batch]:
@@ -152,7 +155,10 @@ class Passes:
             number += 1
 
     def _joined(self, rest: Batch | None, part: tuple[Any, Any]) -> Batch:
-        now = self._arrays(Role.INPUT, part[0]), self._arrays(Role.LABEL, part[1])
+        fed = self._arrays(Role.INPUT, part[0]), self._arrays(Role.LABEL, part[1])
+        now = self._taking(fed[0]), self._taking(fed[1])
+        for note in self._taking.untold():
+            warn_caller(note)
         if rest is None or not self._samples(rest):
             return now
         return tuple(  # type: ignore[return-value]

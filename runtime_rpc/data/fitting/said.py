@@ -22,14 +22,21 @@ _LEAST = 10
 
 def notes_of_input(array: np.ndarray, item: Argument, where: str) -> Iterator[str]:
     """What is to be said of an input."""
-    is_float = item.spec.dtype.startswith("float")
-    if array.dtype == np.uint8 and is_float and len(item.spec.shape) > _AXES:
-        yield (
-            f"{where}: {printable(item.spec.name)} holds bytes, 0 to 255, which are fed as they "
-            "are: where the model does not scale them, divide them by 255, or compile it with "
-            "--normalize"
-        )
+    if said := note_of_bytes(array, item, where):
+        yield said
     yield from note_of_numbers(array, item, where)
+
+
+def note_of_bytes(array: np.ndarray, item: Argument, where: str) -> str:
+    """What is to be said of images of bytes for an input of floats; empty of others."""
+    is_float = item.spec.dtype.startswith("float")
+    if array.dtype != np.uint8 or not is_float or len(item.spec.shape) <= _AXES:
+        return ""
+    return (
+        f"{where}: {printable(item.spec.name)} holds bytes, 0 to 255, which are fed as they "
+        "are: where the model does not scale them, divide them by 255, or compile it with "
+        "--normalize"
+    )
 
 
 def note_of_numbers(array: np.ndarray, item: Argument, where: str) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Arrays that lack an axis of size 1, or have one too many: nothing else could be meant."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from odtc.core.ir.place import Place
@@ -18,6 +20,14 @@ def with_axes_of_one(array: np.ndarray, item: Argument) -> np.ndarray:
     if _larger(array.shape[1:]) != _larger(wanted) or not array.flags.c_contiguous:
         return array
     return array.reshape(len(array), *wanted)
+
+
+def note_of_shape(
+    where: str, name: str, found: Sequence[int | str], taken: Sequence[int | str]
+) -> str:
+    """What is said of an array whose axes of size 1 were others."""
+    shapes = (f"[{', '.join(map(str, each))}]" for each in (found, taken))
+    return f"{where}: {name} has shape {next(shapes)}, and is taken as {next(shapes)}"
 
 
 def _larger(shape: tuple[int, ...]) -> list[int]:

@@ -1,6 +1,6 @@
 """Datasets of which a sample is asked for by its number: those of PyTorch and of Hugging Face."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
 from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.names import LABELS
 from odtc.runtime_rpc.data.objects.named import Naming
 from odtc.runtime_rpc.data.source import Batch, Source
@@ -24,6 +25,7 @@ class Indexed(Source):
         labels: of the step.
         count: samples of it.
         where: it is told as.
+        taking: of its batches.
         class_names: see `Named`.
         notes: see `Source`.
     """
@@ -33,6 +35,7 @@ class Indexed(Source):
     labels: Sequence[Argument]
     count: int
     where: str
+    taking: Taking
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -48,7 +51,12 @@ class Indexed(Source):
         items = many(chosen) if many else [self.data[number] for number in chosen]
         naming = self._naming
         named = [naming.named(item) for item in items]
-        return naming.stacked(named, self.inputs), naming.stacked(named, self.labels)
+        x, y = naming.stacked(named, self.inputs), naming.stacked(named, self.labels)
+        return self.taking(x), self.taking(y)
+
+    def untold(self) -> Iterable[str]:
+        """See `Source.untold`."""
+        return self.taking.untold()
 
     def digest(self) -> str:
         """Their number: what a dataset gives is not known before it is asked."""
@@ -73,7 +81,8 @@ def indexed(data: Any, manifest: Manifest) -> Indexed:
     columns = dict.fromkeys(getattr(data, "column_names", None) or ())
     said = Naming(inputs, labels, where, "a sample").left_out(columns) if columns else ""
     names = class_names_in(data, labels)
-    return Indexed(data, inputs, labels, count, where, names, (said,) if said else ())
+    taking = Taking((*inputs, *labels), where)
+    return Indexed(data, inputs, labels, count, where, taking, names, (said,) if said else ())
 
 
 def class_names_in(data: Any, labels: Sequence[Argument]) -> tuple[str, ...]:
