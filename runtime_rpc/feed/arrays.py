@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from odtc.core.errors import DataError
+from odtc.core.printable import printable
 
 _NUMBERS = "biufc"
 _BFLOAT16 = "bfloat16"
@@ -14,14 +15,16 @@ def as_array(value: Any, where: str) -> np.ndarray:
     """Converts what a caller feeds to an array.
 
     A tensor of PyTorch is taken whatever its device, and detached: nothing flows back through a
-    step. One of bfloat16 becomes float32, which has all of its numbers.
+    step. One of bfloat16 becomes float32, which has all of its numbers. The columns of a DataFrame
+    may be numbers of several types, and truth values.
 
     Args:
-        value: an array, a number, a tensor of PyTorch, or lists of them.
+        value: an array, a number, a tensor of PyTorch, or lists of them; or a DataFrame of pandas.
         where: what it is fed for, such as `input x`.
 
     Raises:
-        DataError: it is not an array of numbers; it is sparse, or masked; it has no elements.
+        DataError: it is not an array of numbers; it is sparse, or masked; it has no elements; a
+            column is of words.
     """
     if type(value) is np.ndarray:
         return value
@@ -32,7 +35,7 @@ def as_array(value: Any, where: str) -> np.ndarray:
             hint="fill them: array.filled(0)",
         )
     try:
-        array = np.asarray(_without_tensors(value))
+        array = _numbers_of(value, where) if is_frame(value) else np.asarray(_plain(value))
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
         raise DataError(
             f"{type(value).__name__} is no array: {str(error).splitlines()[0]}",
@@ -84,10 +87,33 @@ def _wraps(array: np.ndarray, wanted: np.dtype) -> bool:
     return int(array.min()) < limits.min or int(array.max()) > limits.max
 
 
-def _without_tensors(value: Any) -> Any:
+def is_frame(value: Any) -> bool:
+    """Whether it is a DataFrame of pandas, which need not be imported to know."""
+    return hasattr(value, "iloc") and hasattr(value, "columns")
+
+
+def _numbers_of(frame: Any, where: str) -> np.ndarray:
+    """The rows of a DataFrame; NumPy makes objects of numbers beside truth values."""
+    kinds = [getattr(each, "kind", "O") for each in frame.dtypes]
+    words = [name for name, kind in zip(frame.columns, kinds, strict=True) if kind not in _NUMBERS]
+    if words and len(words) < len(kinds):
+        raise DataError(
+            f"the column {printable(str(words[0]))} of the DataFrame holds no numbers",
+            where=where,
+            hint="give words numbers, as pandas.get_dummies does, or leave the column out: "
+            "frame.drop(columns=NAME)",
+        )
+    array = np.asarray(frame)
+    if words or array.dtype != object:
+        return array
+    # Of types of pandas whose cells may be empty.
+    return frame.to_numpy(np.float64, na_value=np.nan)
+
+
+def _plain(value: Any) -> Any:
     """The same with PyTorch's tensors, and those in lists or tuples, as arrays."""
     if isinstance(value, list | tuple):
-        return [_without_tensors(each) for each in value]
+        return [_plain(each) for each in value]
     return _array_of(value) if _is_tensor(value) else value
 
 

@@ -26,7 +26,7 @@ from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
-from odtc.runtime_rpc.feed.arrays import as_array
+from odtc.runtime_rpc.feed.arrays import as_array, is_frame
 from odtc.runtime_rpc.feed.batches import named_arrays
 
 
@@ -153,7 +153,7 @@ def _is_column(value: Any) -> bool:
 def _is_arrays(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_arrays, value.values()))
-    return value is None or hasattr(value, "dtype") or _is_frame(value)
+    return value is None or hasattr(value, "dtype") or is_frame(value)
 
 
 def _of_pair(data: tuple[Any, Any], reading: Reading) -> Samples:
@@ -204,11 +204,6 @@ def _are_documents(data: Any, options: ReadOptions) -> bool:
     return bool(may_be) and len(data) > 0 and is_document(data[0])
 
 
-def _is_frame(data: Any) -> bool:
-    """Whether it is a DataFrame of pandas."""
-    return hasattr(data, "iloc") and hasattr(data, "columns")
-
-
 def _is_indexed(data: Any, _: ReadOptions) -> bool:
     """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
     is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
@@ -224,7 +219,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(lambda data, _: isinstance(data, Source), lambda data, _: data),
     Kind(lambda data, _: isinstance(data, str | os.PathLike), _of_path),
     Kind(_is_pair, _of_pair),
-    Kind(lambda data, _: _is_frame(data), lambda data, reading: read_frame(data, reading.wanted)),
+    Kind(lambda data, _: is_frame(data), lambda data, reading: read_frame(data, reading.wanted)),
     Kind(_are_splits, _of_splits),
     Kind(lambda data, _: isinstance(data, Mapping), _of_mapping),
     Kind(_are_documents, lambda data, reading: rows_of_documents(data, reading.wanted)),

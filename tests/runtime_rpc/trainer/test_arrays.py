@@ -4,6 +4,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from odtc.runtime_rpc.feed.arrays import as_array, cast
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 T = torch.from_numpy(X)
+FRAME = pandas.DataFrame(X, columns=["a", "b", "c"])
 
 TAKEN = {
     "an array": X,
@@ -28,6 +30,8 @@ TAKEN = {
     "negated in place": torch._neg_view(-T),  # pyright: ignore[reportPrivateImportUsage]
     "transposed": T.t().contiguous().t(),
     "bfloat16 of NumPy": X.astype(ml_dtypes.bfloat16),
+    "a frame": FRAME,
+    "a frame of several types": FRAME.astype({"a": "int64", "b": "Int16", "c": "float64"}),
     "a mask of nothing": np.ma.masked_array(X, mask=False),
 }
 
@@ -35,6 +39,15 @@ TAKEN = {
 @pytest.mark.parametrize("form", TAKEN)
 def test_taken(form: str) -> None:
     np.testing.assert_array_equal(as_array(TAKEN[form], "x").astype(np.float32), X)
+
+
+def test_frames_of_truth_values_and_empty_cells_are_numbers() -> None:
+    """As read_csv makes them; NumPy has objects of the first, and pandas.NA in the second."""
+    frame = FRAME.assign(b=[True, False], c=pandas.array([1, None], "Int64"))
+    found = as_array(frame, "x")
+    np.testing.assert_array_equal(found, np.array([[0, 1, 1], [3, 0, np.nan]]))
+    names = as_array(pandas.DataFrame({"y": ["good", "bad"]}), "label")
+    assert names.tolist() == [["good"], ["bad"]]
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -45,6 +58,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "nothing": (None, "NoneType is not an array of numbers"),
     "a word": ("x", "str is not an array of numbers"),
     "a generator": (iter([1]), "list_iterator is not an array of numbers"),
+    "a frame with words": (
+        FRAME.assign(b=["x", "y"]),
+        "the column b of the DataFrame holds",
+    ),
     "a masked array": (np.ma.masked_array(X, mask=X > 3), "elements that are missing"),
 }
 
