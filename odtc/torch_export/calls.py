@@ -20,6 +20,8 @@ from odtc.core.options.kinds import shown
 from odtc.torch_export.names import listed
 
 BatchAxis = int | Mapping[str, int | None] | None
+# Parameters of forward that a message has.
+_MOST_NAMES = 8
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,12 @@ class Flat(nn.Module):
         return tuple(named_tensors(self.module(*args, **kwargs), "output").values())
 
 
+def _parameters(signature: inspect.Signature) -> str:
+    """The names of the parameters, in their order: models of transformers have many."""
+    names = [*signature.parameters]
+    return ", ".join(names[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
+
+
 def example_call(
     module: nn.Module,
     example: Any,
@@ -140,13 +148,16 @@ def example_call(
             hint="give what forward takes: a tensor, such as torch.zeros(2, 3, 32, 32), a tuple of "
             "what is given by place, or a dictionary by keyword",
         )
+    signature = inspect.signature(module.forward)
     try:
-        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         raise UsageError(
             f"the example inputs do not fit the module's forward: {error}",
             where="example_inputs",
-            hint="give a tuple of what forward takes, or a dictionary by keyword",
+            hint=f"forward takes {_parameters(signature)}: give a tuple of these, or a dictionary "
+            "by keyword; on the command line each by its name, as in "
+            f"--input {next(iter(signature.parameters), 'x')}=2x3x32x32",
         ) from error
     tensors = _by_parameter(bound)
     # The same tensor at two places is two inputs.

@@ -36,6 +36,11 @@ _READ: dict[str, Kind] = {
     "pack": FLAG,
     "skip_broken": FLAG,
 }
+_SCHEDULE = (
+    "give what makes one of the learning rate and the number of updates, such as "
+    "schedule=odtc.schedules.Cosine; text is read by lambda lr, updates: "
+    "odtc.schedules.parse_schedule('cosine', lr, updates)"
+)
 _CALLBACKS = several(ANYTHING, "list of callbacks", "give a list, such as [odtc.EarlyStopping()]")
 
 
@@ -59,7 +64,7 @@ class Fitter:
         validation=ANYTHING,
         metrics=ANYTHING,
         callbacks=_CALLBACKS,
-        schedule=optional(FUNCTION),
+        schedule=optional(FUNCTION.with_hint(_SCHEDULE)),
         validate_every=_COUNT,
         resume=optional(PATH),
         seed=whole_from(0),

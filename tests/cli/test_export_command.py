@@ -87,6 +87,8 @@ def test_inputs_are_given(source: str, name: str, capsys: pytest.CaptureFixture[
         ("nobody", [], "has no attribute 'nobody'"),
         ("alone", ["--input", "image=2y4"], "'image=2y4' is no example input"),
         ("alone", ["--input", "image=2x4:complex64"], "is no example input"),
+        ("alone", ["--input", "2x4"], "'2x4' is no example input"),
+        ("alone", ["--input", "x=2x4"], "name, as in --input image=2x3x32x32"),
         ("make", ["--batch-axis", "image"], "'image' is not the batch axis of an input"),
         ("make", ["--batch-axis", "image=--1"], "'image=--1' is not the batch axis"),
         ("make", ["--batch-axis", "image=5"], "none is number 5"),

@@ -129,14 +129,19 @@ def parse_input(text: str) -> tuple[str, "np.ndarray"]:
     """
     import numpy as np
 
-    name, _, rest = text.partition("=")
+    name, equals, rest = text.partition("=")
     sizes, _, kind = rest.partition(":")
     dims = sizes.split("x") if sizes else []
     try:
         dtype = np.dtype(kind or "float32")
     except TypeError:
         dtype = np.dtype(object)
-    if not name or dtype.kind not in "biuf" or not all(d.isdecimal() and int(d) for d in dims):
+    if (
+        not name
+        or not equals
+        or dtype.kind not in "biuf"
+        or not all(d.isdecimal() and int(d) for d in dims)
+    ):
         raise UsageError(f"{text!r} is no example input", hint=_INPUT_HINT)
     shape = tuple(map(int, dims))
     if dtype.kind != "f":

@@ -183,6 +183,16 @@ def test_a_schedule_that_takes_no_length_of_a_run_is_refused(artifact: odtc.Arti
         fitted(artifact, schedule=odtc.schedules.Step)
 
 
+def test_a_schedule_of_text_is_told_what_reads_it(artifact: odtc.Artifact):
+    with pytest.raises(UsageError, match="schedule is 'cosine', and no function") as error:
+        fitted(artifact, schedule="cosine")
+    hint = error.value.hint or ""
+    assert "such as schedule=odtc.schedules.Cosine" in hint
+    made = eval(hint.partition("read by ")[2], {"odtc": odtc})
+    expected = fitted(artifact, schedule=odtc.schedules.Cosine, steps=4)["lr"]
+    assert fitted(artifact, schedule=made, steps=4)["lr"] == expected
+
+
 def test_a_metric_of_the_users_that_fails_says_what_it_gets(artifact: odtc.Artifact):
     def wrong(scores: np.ndarray, labels: np.ndarray) -> float:
         return float((scores == labels[:, :, None]).mean())
