@@ -16,7 +16,7 @@ from odtc.core.errors import DataError
 from odtc.core.process.progress import Progress, silent
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.arrays import arrays_in
-from odtc.runtime_rpc.data.images.decoded import opened
+from odtc.runtime_rpc.data.images.decoded import SKIP_BROKEN, opened
 from odtc.runtime_rpc.data.images.folders import images_in
 from odtc.runtime_rpc.data.mapped import let_go
 from odtc.runtime_rpc.data.names import LABELS, listed
@@ -52,14 +52,33 @@ def moments_of(path: str | os.PathLike[str], progress: Progress = silent) -> Mom
     """
     data = Path(path)
     if data.is_dir() and not any(data.glob("*.npy")):
-        files = images_in(data).files
-        pixels = ahead(_pixels, (file for file, _ in files))
-        return _moments(_told(pixels, len(files), f"read the images of {data}", progress))
+        return _of_images(data, progress)
     if data.name.lower().endswith(_TABLES):
         return _moments(_parts(features_of(data), "x", data, progress))
     arrays = arrays_in(data)
     name = _input_in(arrays, data)
     return _moments(_parts(arrays[name], name, data, progress))
+
+
+def _of_images(data: Path, progress: Progress) -> Moments:
+    """Of a folder of images.
+
+    Raises:
+        DataError: an image cannot be read. A run can leave it out, by an option that means of
+            images do not have: the message says what there is here.
+    """
+    try:
+        files = images_in(data).files
+        pixels = ahead(_pixels, (file for file, _ in files))
+        return _moments(_told(pixels, len(files), f"read the images of {data}", progress))
+    except DataError as error:
+        if SKIP_BROKEN not in (error.hint or ""):
+            raise
+        raise DataError(
+            error.what,
+            where=error.where,
+            hint=f"the means are of all images: remove what cannot be read, or {_HINT}",
+        ) from error
 
 
 def _moments(parts: Iterable[np.ndarray]) -> Moments:

@@ -11,6 +11,8 @@ from odtc.core.errors import DataError
 if TYPE_CHECKING:
     from PIL import Image
 
+SKIP_BROKEN = "skip_broken=True, --skip-broken"
+"""What leaves out images that cannot be read, in Python and on the command line."""
 # What is near the end of a whole file; some programs write more behind it.
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND", "GIF": b"\x3b"}
 _TAIL = 64
@@ -31,7 +33,7 @@ def opened(file: Path) -> "Image.Image":
         raise DataError(
             f"not a readable image ({error})",
             where=str(file),
-            hint="remove it, or leave out such images by skip_broken=True, --skip-broken",
+            hint=f"remove it, or leave out such images by {SKIP_BROKEN}",
         ) from error
     return _of_bytes(upright, file)
 

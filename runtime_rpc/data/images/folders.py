@@ -9,7 +9,7 @@ from pathlib import Path
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
-from odtc.runtime_rpc.data.images.decoded import is_readable
+from odtc.runtime_rpc.data.images.decoded import SKIP_BROKEN, is_readable
 from odtc.runtime_rpc.data.names import listed
 
 _ENDINGS = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
@@ -118,8 +118,8 @@ def _broken(path: Path, files: Sequence[Path], *, skip_broken: bool) -> set[Path
         raise DataError(
             _counted(path, wrong, *_WRONG),
             where=str(path),
-            hint="remove them, or leave them out by skip_broken=True, --skip-broken. They are "
-            "those of which PIL.Image.open(FILE).load() fails",
+            hint=f"remove them, or leave them out by {SKIP_BROKEN}. They are those of which "
+            "PIL.Image.open(FILE).load() fails",
         )
     if len(wrong) == len(files):
         raise DataError(

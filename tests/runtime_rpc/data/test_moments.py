@@ -81,6 +81,22 @@ def test_a_folder_and_a_file_that_are_none_are_told(tmp_path: Path):
         assert not isinstance(caught.value, MissingPackageError)
 
 
+@pytest.mark.parametrize("content", [b"", b"cut"], ids=["empty", "cut"])
+def test_an_image_that_cannot_be_read_is_no_dead_end(tmp_path: Path, content: bytes):
+    """The option that leaves it out is of a run, and `odtc compile` refuses it."""
+    (tmp_path / "a").mkdir()
+    Image.fromarray(np.moveaxis(PIXELS[0], 0, -1)).save(tmp_path / "a" / "0.png")
+    whole = (tmp_path / "a" / "0.png").read_bytes()
+    # Its ends are whole: it shows when it is decoded.
+    damaged = whole[:50] + bytes(9) + whole[59:]
+    (tmp_path / "a" / "1.png").write_bytes(damaged if content else content)
+    with pytest.raises(DataError) as caught:
+        moments_of(tmp_path)
+    assert "1.png" in str(caught.value)
+    assert "skip" not in str(caught.value)
+    assert "mean=0.485:0.456:0.406,std=" in (caught.value.hint or "")
+
+
 def test_what_takes_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(moments, "_SECONDS", 0.0)
     monkeypatch.setattr(moments, "_PIECE", 90)
