@@ -34,6 +34,7 @@ from odtc.core.options.kinds import (
 from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.objects.pairing import Pairing
+from odtc.runtime_rpc.data.tables.frames import check_columns
 from odtc.runtime_rpc.engines.choose import engine_of
 from odtc.runtime_rpc.feed.batches import Fed, Feed
 from odtc.runtime_rpc.feed.calling import (
@@ -49,7 +50,7 @@ from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.lengths.feed import LengthEvaluations, feeding_of
 from odtc.runtime_rpc.loop.fitter import Fitter
-from odtc.runtime_rpc.loop.history import History
+from odtc.runtime_rpc.loop.history import History, column_names_of
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
@@ -372,11 +373,15 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
             without a batch, such as a loss, is that of `x`, which must then be one whole batch.
 
         Raises:
-            DataError: a shape or dtype does not fit.
+            DataError: a shape or dtype does not fit; a DataFrame has its columns in another order
+                than that of the last `fit`.
             UsageError: there is no such output.
             DeviceError: the device failed.
             UsageError: the step keeps no averages.
         """
+        if trained := column_names_of(self.progress):
+            names = [item.spec.name for item in self._manifest.of_role(Role.INPUT)]
+            check_columns(x, names, trained, "input")
         return self._evaluations.of(x, output, self._instead(ema))
 
     @takes("trainer.predict", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)

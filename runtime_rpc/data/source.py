@@ -217,6 +217,11 @@ class Stream:
         """See `Named`."""
         return self.source.class_names
 
+    @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Named`."""
+        return self.source.column_names
+
     def steps_of(self, epochs: int) -> int:
         """Steps up to the end of so many epochs: the whole batches in them."""
         return epochs * len(self.source) // self.batch

@@ -33,10 +33,13 @@ class Feed(Protocol):
 
     Attributes:
         class_names: see `Named`.
+        column_names: see `Named`.
     """
 
     @property
     def class_names(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def column_names(self) -> Mapping[str, tuple[str, ...]]: ...  # noqa: D102
 
     def segment(self, step: int, most: int) -> Iterator[Batch]:
         """The batches after so many steps: at most so many, none behind the end of an epoch."""

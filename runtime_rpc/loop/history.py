@@ -111,6 +111,7 @@ class Progress:
         count: of these.
         notes: what callbacks keep, for JSON.
         class_names: see `History`.
+        column_names: of each input that is made of columns, in their order.
     """
 
     start: int = 0
@@ -120,6 +121,7 @@ class Progress:
     count: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
     class_names: list[str] = field(default_factory=list)
+    column_names: dict[str, list[str]] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """As JSON: Python writes a float so that it reads back to the same bits."""
@@ -139,8 +141,21 @@ class Progress:
 
 def class_names_of(progress: str) -> list[str]:
     """The names of the classes of the run that such a text is of; none where it says none."""
+    return _names(_said(progress, "class_names"))
+
+
+def column_names_of(progress: str) -> dict[str, list[str]]:
+    """The names of the columns of each input of such a run; none where it says none."""
+    found = _said(progress, "column_names")
+    return {k: _names(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _said(progress: str, what: str) -> Any:
     try:
-        found = json.loads(progress or "{}").get("class_names", [])
+        return json.loads(progress or "{}").get(what)
     except (AttributeError, ValueError):
-        return []
+        return None
+
+
+def _names(found: Any) -> list[str]:
     return [str(name) for name in found] if isinstance(found, list) else []

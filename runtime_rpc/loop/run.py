@@ -40,6 +40,8 @@ class Run:
         self.trainer, self.course = trainer, course
         self.now = Progress.of_text(trainer.progress, trainer.steps) or Progress(start)
         self.now.class_names = [*course.feed.class_names]
+        columns = course.feed.column_names
+        self.now.column_names = {name: [*columns[name]] for name in columns}
         self.history = History(self.now.rows, class_names=tuple(self.now.class_names))
         self.notes = self.now.notes
         self.step = trainer.steps - self.now.start

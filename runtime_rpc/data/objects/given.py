@@ -23,6 +23,7 @@ from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.readers import read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.data.tables.frames import columns_in
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
@@ -159,9 +160,11 @@ def _is_arrays(value: Any) -> bool:
 def _of_pair(data: tuple[Any, Any], reading: Reading) -> Samples:
     manifest = reading.manifest
     inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
-    x = _named(data[0], [item.spec.name for item in inputs], "input", [*manifest.bound])
+    fed = [item.spec.name for item in inputs]
+    x = _named(data[0], fed, "input", [*manifest.bound])
     y = _named({} if data[1] is None else data[1], [i.spec.name for i in labels], "label")
-    return samples_in(x | y, [*x, *y], reading.wanted, "data")
+    found = samples_in(x | y, [*x, *y], reading.wanted, "data")
+    return replace(found, column_names=columns_in(data[0], fed))
 
 
 def _named(
