@@ -6,6 +6,9 @@ import numpy as np
 
 from odtc.core.errors import NumericError
 
+LAST_CHECKPOINT = "load the last checkpoint, and train with a lower learning rate"
+"""What to do where weights are not finite that would leave a trainer."""
+
 
 def check_finite(values: Mapping[str, np.ndarray], where: str, hint: str) -> None:
     """Checks that all elements are finite.

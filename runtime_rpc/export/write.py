@@ -13,7 +13,7 @@ from google.protobuf.message import EncodeError
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.disk.files import atomic_write
 from odtc.core.errors import OutputError
-from odtc.core.finite import check_finite
+from odtc.core.finite import LAST_CHECKPOINT, check_finite
 from odtc.core.onnx_model.inference_form import to_inference
 from odtc.core.onnx_model.new_head import write_new_head
 from odtc.core.onnx_model.shared_tensors import model_in
@@ -93,9 +93,7 @@ def write_model(
         ParityError: the file does not compute what `evaluate` does.
         UnsupportedError: the model has no inference form.
     """
-    check_finite(
-        weights, "export", "load the last checkpoint, and train with a lower learning rate"
-    )
+    check_finite(weights, "export", LAST_CHECKPOINT)
     model = model_in(bundle)
     fill_weights(model, dict(weights))
     # It is trained now.

@@ -11,6 +11,7 @@ from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.coded import decoded
 from odtc.core.errors import UsageError
+from odtc.core.finite import LAST_CHECKPOINT, check_finite
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import ANYTHING, FLAG, PATH
@@ -110,12 +111,26 @@ class DeviceState:
         Raises:
             DataError: a name is missing or left over, or shapes or ties differ; the message lists
                 them all, and nothing is changed.
+            NumericError: a weight that was trained, or a statistic, is not finite; nothing is
+                changed.
             UsageError: it is no module, the step keeps no averages, or the artifact is closed.
         """
         from odtc.runtime_rpc.state.state_dict import load_state
 
+        self._finite_weights(self._manifest.of_role(Role.PARAMETER, Role.STATISTIC), ema)
         load_state(module, self._state(ema))
         return module
+
+    def _finite_weights(self, items: Iterable[Argument], ema: bool) -> dict[str, np.ndarray]:
+        """Weights that leave the trainer, by name: what is no number would go wrong elsewhere.
+
+        Raises:
+            NumericError: some are not finite.
+            UsageError: the step keeps no averages.
+        """
+        weights = self._weights(items, ema)
+        check_finite(weights, "export", LAST_CHECKPOINT)
+        return weights
 
     def _state(self, ema: bool) -> "State":
         # With ONNX, which steps alone need not import.

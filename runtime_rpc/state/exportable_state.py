@@ -104,10 +104,11 @@ class ExportableState(DeviceState):
             ema: their moving averages.
 
         Raises:
+            NumericError: a weight is not finite; nothing is written.
             OutputError: the file cannot be written.
             UsageError: the step has no adapters, or keeps no averages.
         """
-        tensors = self._weights(adapter_arguments(self._manifest), ema)
+        tensors = self._finite_weights(adapter_arguments(self._manifest), ema)
         if beside := trained_beside(self._manifest):
             warn_caller(f"export: {beside}")
         write_adapters(path, self._manifest, tensors)
@@ -133,6 +134,7 @@ class ExportableState(DeviceState):
             ema: with their moving averages.
 
         Raises:
+            NumericError: a weight is not finite; nothing is written.
             OutputError: the folder has files in it, or cannot be written.
             UnsupportedError: the file of the model does not have PyTorch's names, or what is
                 trained beside the adapters has no place in such a folder.
@@ -141,7 +143,7 @@ class ExportableState(DeviceState):
         adapters = adapter_arguments(self._manifest)
         saved = saved_modules(self._manifest, self._bundle.opened().model)
         beside = [item for items in saved.values() for item in items]
-        tensors = self._weights((*adapters, *beside), ema)
+        tensors = self._finite_weights((*adapters, *beside), ema)
         write_folder(path, self._manifest, tensors, base_model, saved)
 
     @takes(
@@ -170,6 +172,7 @@ class ExportableState(DeviceState):
 
         Raises:
             ModelError: there is no such configuration.
+            NumericError: a weight is not finite; nothing is written.
             OutputError: the file cannot be written.
             UnsupportedError: llama.cpp has no names for the model, or for one of its modules; or
                 other parameters than the adapters are trained, which have no place in the file.
@@ -181,7 +184,8 @@ class ExportableState(DeviceState):
                 f"llama.cpp loads adapters alone, and {beside}",
                 hint="train the adapters alone, or let llama.cpp's converter read the merged model",
             )
-        write_gguf_adapters(path, self._manifest.adapters, self._weights(items, ema), base)
+        tensors = self._finite_weights(items, ema)
+        write_gguf_adapters(path, self._manifest.adapters, tensors, base)
 
     @takes("trainer.load_adapters", path=PATH)
     @alone
