@@ -13,6 +13,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
 
 import odtc
+from odtc.core.errors import DataError
 
 SIZE, SAMPLES, BATCH = 8, 20, 4
 BYTES = np.random.default_rng(0).integers(0, 256, (SAMPLES, SIZE, SIZE), np.uint8)
@@ -65,6 +66,24 @@ def test_they_train_as_arrays_do(artifact: odtc.Artifact):
     assert fitted(artifact, TENSORS)[0] == arrays
     augmented, _ = fitted(artifact, (BYTES / np.float32(255), CLASSES), augment=["crop{pixels=2}"])
     assert fitted(artifact, TENSORS, augment=["crop{pixels=2}"])[0] == augmented
+
+
+@pytest.mark.parametrize("size", [(6, 9), (SIZE, SIZE, 3)], ids=["size", "colours"])
+def test_images_of_another_size_are_told_how_they_fit(artifact: odtc.Artifact, size: tuple):
+    images = [Image.fromarray(np.zeros(size, np.uint8))] * SAMPLES
+    features = datasets.Features(image=datasets.Image(), label=datasets.Value("int64"))
+    columns = {"image": images, "label": CLASSES}
+    data = datasets.Dataset.from_dict(columns, features=features)
+    with pytest.raises(DataError, match="the step takes") as error:
+        fitted(artifact, data)
+    hint = error.value.hint or ""
+    assert "image.convert('L').resize((8, 8))" in hint
+
+    def fitting(rows: dict[str, list]) -> dict[str, list]:
+        made = [np.asarray(each.convert("L").resize((8, 8))) / 255 for each in rows["image"]]
+        return {**rows, "image": made}
+
+    assert len(fitted(artifact, data.with_transform(fitting))[0]) == 2
 
 
 @pytest.mark.parametrize("name", ["of Hugging Face", "a loader"])
