@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from odtc.core.artifact.manifest import Manifest
-from odtc.core.errors import UsageError
+from odtc.core.errors import NumericError, UsageError
+from odtc.core.finite import check_finite
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
@@ -75,6 +76,7 @@ def fit(trainer: Trained, asked: Asked) -> History:
     if asked.validation is None and any(_needs_validation(each) for each in callbacks):
         warn_caller(WITHOUT_VALIDATION)
     _resume(trainer, asked.resume)
+    _check_weights(trainer)
     feed = feed_of(asked.data, asked.seed, asked.augment, asked.options, trainer)
     epochs = None if asked.steps else asked.epochs or 1
     length = feed.steps_of(epochs) if epochs else asked.steps
@@ -223,6 +225,17 @@ def _resume(trainer: Trained, resume: str | os.PathLike[str] | None) -> None:
         trainer.load_checkpoint(resume)
     else:
         warn_caller(f"there is no checkpoint {os.fspath(resume)} yet: the run begins anew")
+
+
+def _check_weights(trainer: Trained) -> None:
+    """Says where the run before left weights that are no numbers: no data would make a loss.
+
+    Raises:
+        NumericError: it did, and nothing else was loaded since.
+    """
+    if NumericError.__name__ in trainer.history.stopped:
+        hint = "load the last checkpoint, or begin with a new trainer: artifact.trainer()"
+        check_finite(trainer.parameters(), "the weights that the run before left", hint)
 
 
 def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[[int], float]:

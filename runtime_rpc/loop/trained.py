@@ -47,5 +47,6 @@ class Trained(Protocol):
         self, x: Any, output: str | None = None, *, ema: bool = False
     ) -> np.ndarray: ...
 
+    def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]: ...  # noqa: D102
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import odtc
-from odtc.core.errors import UsageError
+from odtc.core.errors import NumericError, UsageError
 from tests.runtime_rpc.loop.models import classed, step_of
 
 X, Y = classed(16)
@@ -51,6 +51,20 @@ class Keras(odtc.Callback):
 
     def on_batch_end(self, batch: int) -> None:
         raise AssertionError
+
+
+def test_weights_that_a_failed_run_left_are_said(artifact: odtc.Artifact, tmp_path: Path):
+    """In a notebook the data is mended, and fit is called again."""
+    trainer = artifact.trainer(threads=1)
+    trainer.save_checkpoint(tmp_path / "before")
+    with pytest.raises(NumericError, match="elements of 'input' are nan at step"):
+        trainer.fit(NAN, lr=0.1)
+    with pytest.raises(NumericError, match=r"elements of '.*' are not finite") as error:
+        trainer.fit((X, Y), lr=0.1)
+    assert "begin with a new trainer" in (error.value.hint or "")
+    trainer.load_checkpoint(tmp_path / "before")
+    assert len(trainer.fit((X, Y), lr=0.1)) == 1
+    assert not trainer.history.stopped
 
 
 def test_hooks_that_nobody_calls_are_said(artifact: odtc.Artifact):
