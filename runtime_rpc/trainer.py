@@ -11,8 +11,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Self
 
-import numpy as np
-
 from odtc.backends.compiled_for import target_of
 from odtc.core.artifact.bundle import MEMORY, Bundle
 from odtc.core.artifact.manifest import StepPlan
@@ -26,7 +24,6 @@ from odtc.core.options.kinds import (
     FUNCTION,
     PATH,
     REAL,
-    TEXT,
     instance,
     optional,
     whole_from,
@@ -34,8 +31,8 @@ from odtc.core.options.kinds import (
 from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.objects.pairing import Pairing
-from odtc.runtime_rpc.data.tables.frames import check_columns
 from odtc.runtime_rpc.engines.choose import engine_of
+from odtc.runtime_rpc.evaluating import Evaluating
 from odtc.runtime_rpc.feed.batches import Fed, Feed
 from odtc.runtime_rpc.feed.calling import (
     SEVERAL,
@@ -48,9 +45,9 @@ from odtc.runtime_rpc.feed.feeding import Upcoming
 from odtc.runtime_rpc.fit import check_cores, check_machine, check_threads
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
-from odtc.runtime_rpc.lengths.feed import LengthEvaluations, feeding_of
+from odtc.runtime_rpc.lengths.feed import feeding_of
 from odtc.runtime_rpc.loop.fitter import Fitter
-from odtc.runtime_rpc.loop.history import History, column_names_of
+from odtc.runtime_rpc.loop.history import History
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
@@ -67,12 +64,9 @@ _SCALE, _MADE = "update/loss-scale", "update/count"
 IN_MEMORY = Placement()
 # The number of a call is an int32.
 MOST_CALLS = 2**31 - 1
-_OUTPUT = TEXT.with_hint(
-    "call evaluate(x, output); several inputs go as one mapping {name: array}; labels take no part"
-)
 
 
-class Trainer(Fitter, FrozenLayers, ExportableState):
+class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
     """A training step at work on one device.
 
     The threads of a process may use it, one at a time: a call waits for that of another thread. A
@@ -356,44 +350,6 @@ class Trainer(Fitter, FrozenLayers, ExportableState):
         plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), MEMORY)
         measured = self.session, self._engine.clocked(), self._host
         return profiling(*measured, self._manifest, plans, period, root)
-
-    @takes("trainer.evaluate", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
-    @alone
-    def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
-        """An output in inference mode, for any number of samples.
-
-        Args:
-            x: the input, or `{input name: array}`, with samples along the axes that the model has
-                them along. Inputs that the output does not depend on may be left out.
-            output: name of a trained output; the first by default.
-            ema: with the moving averages of the parameters.
-
-        Returns:
-            The output of all samples, which lie along the axis where the model has them. An output
-            without a batch, such as a loss, is that of `x`, which must then be one whole batch.
-
-        Raises:
-            DataError: a shape or dtype does not fit; a DataFrame has its columns in another order
-                than that of the last `fit`.
-            UsageError: there is no such output.
-            DeviceError: the device failed.
-            UsageError: the step keeps no averages.
-        """
-        if trained := column_names_of(self.progress):
-            names = [item.spec.name for item in self._manifest.of_role(Role.INPUT)]
-            check_columns(x, names, trained, "input")
-        return self._evaluations.of(x, output, self._instead(ema))
-
-    @takes("trainer.predict", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
-    def predict(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
-        """An output in inference mode: `evaluate`, by the name that other libraries have for it."""
-        return self.evaluate(x, output, ema=ema)
-
-    @alone
-    def _look_at_rows(self) -> None:
-        """Finds out whether rows can be filled up, where a step has several lengths."""
-        if isinstance(self._evaluations, LengthEvaluations):
-            self._evaluations.is_exact()
 
     @alone
     def _may_skip(self) -> bool:
