@@ -72,6 +72,32 @@ def connect(url: str | None = None, limits: Limits | None = None) -> Session:
     return _open(url, parse_place(url), limits or DEFAULT)
 
 
+def reconnect(url: str | None, limits: Limits | None = None) -> Session:
+    """A session on what this process had one on: `connect`, but for a phone that was stopped since.
+
+    Raises:
+        DeviceError: as of `connect`; or the phone was stopped, which is not set up again then.
+    """
+    if reason := why_not_again(url):
+        raise reason
+    return connect(url, limits)
+
+
+def why_not_again(url: str | None) -> DeviceError | None:
+    """Why a device that had a session is not to get another one; None where it may."""
+    from odtc.runtime_rpc.adb.stopped import was_stopped
+
+    adb = _ADB.fullmatch(url or "")
+    if adb is None or not was_stopped(unquote(adb["serial"])):
+        return None
+    return DeviceError(
+        "the phone was stopped, by `odtc device stop`",
+        where=url,
+        hint="run the command again to set the phone up again; `odtc train --checkpoint FILE "
+        "--resume` goes on from the checkpoint",
+    )
+
+
 def check_url(url: str) -> None:
     """Checks the form of a device's URL, of one that is not connected to yet.
 

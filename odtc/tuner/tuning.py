@@ -28,7 +28,7 @@ from odtc.driver.options.option import checked
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.preparation import prepare
 from odtc.driver.training import Step
-from odtc.runtime_rpc.connect import connect
+from odtc.runtime_rpc.connect import connect, reconnect
 from odtc.runtime_rpc.data.drawn import drawn
 from odtc.runtime_rpc.fit import check_architecture
 from odtc.runtime_rpc.guards.limits import DEFAULT, Limits
@@ -161,7 +161,8 @@ def _here(target: Target) -> Device:
 
 
 def _opener(url: str | None, target: Target, limits: Limits = DEFAULT) -> Callable[[], Session]:
-    return lambda: connect(url, limits).on(target.kind)
+    """What opens sessions on a device that was asked what it is."""
+    return lambda: reconnect(url, limits).on(target.kind)
 
 
 def device_at(url: str, target: Target) -> Device:
@@ -171,7 +172,7 @@ def device_at(url: str, target: Target) -> Device:
         DeviceError: there is none, it is of another architecture, or has no device of the target's
             kind.
     """
-    session = _opener(url, target)()
+    session = connect(url).on(target.kind)
     try:
         check_architecture(session, target.triple, target.spec, "target")
         info = session.info()

@@ -10,6 +10,7 @@ from odtc.backends.targets import Target
 from odtc.core.disk.row_file import RowFile
 from odtc.core.errors import DeviceError, DeviceLostError, MissingPackageError, OdtcError
 from odtc.core.process.progress import Progress, silent
+from odtc.runtime_rpc.connect import connect, reconnect
 from odtc.runtime_rpc.feed.batches import Feed
 from odtc.runtime_rpc.fit import check_on_cpu
 from odtc.runtime_rpc.guards.failures import is_out_of_memory
@@ -73,7 +74,7 @@ class Sweep:
         cases: the steps.
         choices: what is varied.
         config: how it is measured.
-        connect: opens a session of the device.
+        device: URL of one, for `odtc.connect`; None is this machine.
         progress: called with what is being measured.
 
     Attributes:
@@ -88,15 +89,15 @@ class Sweep:
         cases: Sequence[SweepCase],
         choices: Choices,
         config: SweepConfig,
-        connect: Callable[[], Session],
+        device: str | None,
         progress: Progress = silent,
     ) -> None:
         self._cases = {(it.model, it.batch): it for it in cases}
         for case in cases:
             check_on_cpu({"threads": choices.threads, "cores": choices.cores}, case.target)
         self._choices, self._config = choices, config
-        self._connect, self._progress = connect, progress
-        self._session = connect()
+        self._device, self._progress = device, progress
+        self._session = connect(device)
         self._trainer: Trainer | None = None
         self.frequency_note = ""
 
@@ -154,7 +155,7 @@ class Sweep:
             # A device that does not come back raises here: that is no fault of a configuration.
             self._trainer = None
             self._session.close()
-            self._session = self._connect()
+            self._session = reconnect(self._device)
             reason = error.what
         except MissingPackageError:
             raise

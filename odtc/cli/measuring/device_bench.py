@@ -61,7 +61,6 @@ def measure(
     with stages() as progress, temporary_folder() as folder:
         progress("load the compiler")
         from odtc.backends.targets import CPU, parse_target
-        from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.fit import check_on_cpu
         from odtc.runtime_rpc.sweep.plan import Choices
         from odtc.runtime_rpc.sweep.row import results_of, row_file
@@ -80,7 +79,7 @@ def measure(
             cases,
             Choices((BIG,) if target.kind == CPU else (), tuple(args.threads or ())),
             SweepConfig(args.steps, args.rounds),
-            lambda: connect(args.device),
+            args.device,
             progress,
         )
         sweep.run(file)

@@ -105,7 +105,6 @@ def run(args: argparse.Namespace) -> int:
     check_outputs([output], {"what is measured": args.inputs})
     with stages() as progress:
         progress("load the compiler")
-        from odtc.runtime_rpc.connect import connect
         from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.runtime_rpc.sweep.plan import Choices
         from odtc.runtime_rpc.sweep.row import results_of, row_file
@@ -118,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
             cases,
             Choices(tuple(args.cores), tuple(args.threads), tuple(args.frequency) or ("",)),
             SweepConfig(args.steps, args.rounds, cooldown),
-            lambda: connect(args.device),
+            args.device,
             progress,
         )
         sweep.run(file)

@@ -54,7 +54,7 @@ class RecoverableTrainer:
         identity: dict[str, str],
     ) -> None:
         self._artifact, self._running, self._identity = artifact, running, identity
-        self._begun = running
+        self._begun, self._had = running, {running.device}
         self._elsewhere = list(running.elsewhere or ())
         self._checkpoints = checkpoints
         self._before = _identity(checkpoints.checkpoint)
@@ -71,8 +71,8 @@ class RecoverableTrainer:
 
         Raises:
             DeviceLostError: there is no checkpoint to write, or the device does not come back.
-            DeviceError: it failed otherwise, and is the one that the run was begun on, or there is
-                no other one.
+            DeviceError: it was stopped, and there is no other one; or it failed otherwise, and is
+                the one that the run was begun on, or there is no other one.
         """
         while True:
             try:
@@ -83,7 +83,9 @@ class RecoverableTrainer:
                 if not self._checkpoints.checkpoint or is_gone:
                     raise
                 is_lost = isinstance(error, DeviceLostError)
-                if is_lost and not self._is_hopeless():
+                if stopped := self._stopped():
+                    self._leave(stopped, error)
+                elif is_lost and not self._is_hopeless():
                     say(f"step {self.trainer.steps}: {error.what}; waiting for the device")
                 elif self._elsewhere and (is_lost or self.trainer.steps == self._came_at):
                     self._go_elsewhere(_cannot(error))
@@ -108,6 +110,7 @@ class RecoverableTrainer:
                 self.trainer = self._prepared(start_there(self._running, self._artifact))
                 if self._checkpoints.resume or _identity(checkpoint) != self._before:
                     _noted(self.trainer.load_checkpoint, checkpoint)
+                self._had.add(self._running.device)
                 self._say_who()
                 return
             except (DeviceError, UnfitError) as caught:
@@ -117,6 +120,9 @@ class RecoverableTrainer:
         self, caught: DeviceError | UnfitError, lost: DeviceError, deadline: float
     ) -> float:
         """Waits for the device, or goes elsewhere; until when that is waited for."""
+        if stopped := self._stopped():
+            self._leave(stopped, lost)
+            return time.monotonic() + SECONDS
         error = caught.error if isinstance(caught, UnfitError) else caught
         # That of before had all that it takes, and may need a moment to have it again.
         is_over = error is not caught and self._is_elsewhere
@@ -127,6 +133,17 @@ class RecoverableTrainer:
             raise error from lost
         self._go_elsewhere(_cannot(error) if is_over else "does not come back")
         return time.monotonic() + SECONDS
+
+    def _stopped(self) -> DeviceError | None:
+        """Why the device is none of the run any more: its user has stopped it."""
+        from odtc.runtime_rpc.connect import why_not_again
+
+        return why_not_again(self._running.device) if self._running.device in self._had else None
+
+    def _leave(self, stopped: DeviceError, lost: DeviceError) -> None:
+        if not self._elsewhere:
+            raise stopped from lost
+        self._go_elsewhere(_cannot(stopped))
 
     @property
     def _is_elsewhere(self) -> bool:
