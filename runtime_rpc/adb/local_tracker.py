@@ -95,7 +95,7 @@ def begin(port: int) -> LocalTracker:
             raise DeviceError(
                 f"no tracker can listen on port {port}: {os.strerror(error.errno or 0)}",
                 where=_name(port),
-                hint="give another --tracker PORT; 0 takes one that is free",
+                hint="`odtc device setup SERIAL --tracker 0` takes a port that is free",
             ) from error
         return LocalTracker(port, _start(port))
 

@@ -161,7 +161,7 @@ def test_a_port_that_is_taken(says: Callable[..., str]) -> None:
         said = says(ExitCode.DEVICE, "setup", phone.serial, "--tracker", str(port))
         assert f"no tracker can listen on port {port}: Address already in use\n" in said
         assert f"where: 127.0.0.1:{port}\n" in said
-        assert "hint: give another --tracker PORT; 0 takes one that is free" in said
+        assert "`odtc device setup SERIAL --tracker 0` takes a port that is free" in said
 
 
 def test_no_room(says: Callable[..., str]) -> None:

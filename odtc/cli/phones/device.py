@@ -29,14 +29,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _serial(setup, _KNOWN)
     setup.add_argument(
         "--key",
-        help="its key at the tracker, without spaces and slashes (default: from its serial)",
+        help="its key at the tracker, without spaces and slashes (default: the one that it has; at "
+        "first from its serial)",
     )
     setup.add_argument(
         "--tracker",
         type=at_least(0, _LAST_PORT),
         metavar="PORT",
         help="of the tracker on this host's loopback; it is started if there is none; 0 is any "
-        "(default: 9190)",
+        "(default: the one that the phone has; at first 9190)",
     )
     setup.set_defaults(run=_setup)
     stop = actions.add_parser("stop", help="end the server, and forward no ports any more")
