@@ -98,6 +98,24 @@ def why_not_again(url: str | None) -> DeviceError | None:
     )
 
 
+def why_absent(url: str) -> str:
+    """Why a device is not there now; '' where it is, in use or not. Nothing is set up for it."""
+    try:
+        if adb := _ADB.fullmatch(url):
+            from odtc.runtime_rpc.adb.client import Adb
+
+            Adb(unquote(adb["serial"])).check()
+        else:
+            from odtc.runtime_rpc.tracker.trackers import tracker_at
+
+            place = parse_place(url)
+            with tracker_at(place.tracker, DEFAULT.connect, url) as tracker:
+                tracker.check_known(place.key)
+    except DeviceError as error:
+        return error.what
+    return ""
+
+
 def check_url(url: str) -> None:
     """Checks the form of a device's URL, of one that is not connected to yet.
 

@@ -100,6 +100,22 @@ class Tracker:
         with self._understood():
             self._ask([STOP, key], self._seconds)
 
+    def check_known(self, key: str) -> None:
+        """Checks that a device has a key, free or not.
+
+        Raises:
+            DeviceError: none has, or the tracker's answer has no form that is known.
+            OSError: the tracker does not answer.
+        """
+        known = [device.key for device in self.devices()]
+        if key not in known:
+            listed = ", ".join(name[:_LISTED_LETTERS] for name in known[:_LISTED]) or "none"
+            raise DeviceError(
+                f"no device {key!r} is registered at the tracker; those that are: {listed}",
+                where=self._where,
+                hint="start the device's server, such as with `odtc device setup SERIAL`",
+            )
+
     def request(self, key: str, seconds: float) -> Offer:
         """A free device of a key.
 
@@ -108,14 +124,7 @@ class Tracker:
             DeviceBusyError: none becomes free within the time.
             OSError: the tracker does not answer.
         """
-        known = {device.key: device for device in self.devices()}
-        if key not in known:
-            listed = ", ".join(name[:_LISTED_LETTERS] for name in list(known)[:_LISTED]) or "none"
-            raise DeviceError(
-                f"no device {key!r} is registered at the tracker; those that are: {listed}",
-                where=self._where,
-                hint="start the device's server, such as with `odtc device setup SERIAL`",
-            )
+        self.check_known(key)
         try:
             with self._understood():
                 _, (host, port, match) = self._ask([REQUEST, key, "", 1], seconds)

@@ -3,7 +3,7 @@
 Losses and weights stay the same: neither cores nor places of tensors change a bit of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,18 @@ class UnfitError(Exception):
     def __init__(self, error: OdtcError) -> None:
         super().__init__(error.what)
         self.error = error
+
+
+def say_absent(urls: Iterable[str]) -> None:
+    """Says which devices are not there at the start of a run, such as by a wrong name.
+
+    That is no error, as one may be plugged in until it is needed; but then nobody is there to read.
+    """
+    from odtc.runtime_rpc.connect import why_absent
+
+    for url in urls:
+        if why := why_absent(url):
+            say(f"note: --elsewhere {url} is not there now: {why}")
 
 
 def start_there(running: Running, artifact: "Artifact") -> "Trainer":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from odtc.cli.console import say
 from odtc.cli.options import say_of_steps_per_call
 from odtc.cli.training.checkpoints import Checkpoints
-from odtc.cli.training.elsewhere import UnfitError, start_there
+from odtc.cli.training.elsewhere import UnfitError, say_absent, start_there
 from odtc.cli.training.running import Running, say_idle_cores
 from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
 
@@ -62,6 +62,7 @@ class RecoverableTrainer:
         self._times = 0
         self.trainer = self._prepared(running.start(artifact))
         self._say_idle()
+        say_absent(self._elsewhere)
         say_of_steps_per_call(running.steps_per_call, is_local=self.trainer.session.is_local)
         if checkpoints.resume and checkpoints.checkpoint:
             _noted(self.trainer.load_checkpoint, checkpoints.checkpoint)

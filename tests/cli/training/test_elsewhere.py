@@ -195,3 +195,25 @@ def test_what_is_no_device_is_told_before_the_run(
     elsewhere = ["--elsewhere", "adb://A", "rpc://127.0.0.1:1/b", "pixel"]
     assert main([*command, *run, *elsewhere]) == ExitCode.USAGE
     assert "'pixel' is not a device" in capsys.readouterr().err
+
+
+def test_what_is_not_there_is_said_at_the_start(
+    files: Path,
+    devices: tuple[str, ExitStack, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a wrong name nobody wants to hear when the device was lost, hours later."""
+    first, _, second = devices
+    adb = tmp_path / "adb"
+    adb.write_text("#!/bin/sh\necho List of devices attached\n")
+    adb.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    there = ["--device", first, "--elsewhere", second]
+    away = ["adb://PIXEL", f"{second}-2", "rpc://127.0.0.1:1/other"]
+    assert train(files, tmp_path / "checkpoint", *there, *away) == ExitCode.OK
+    notes = [line for line in capsys.readouterr().err.splitlines() if "--elsewhere" in line]
+    reasons = ("adb knows no phone 'PIXEL'; it knows: none", "no device", "no RPC tracker answers")
+    for note, url, reason in zip(notes, away, reasons, strict=True):
+        assert note.startswith(f"note: --elsewhere {url} is not there now: {reason}")
