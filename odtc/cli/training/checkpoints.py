@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from odtc.cli.console import say
 from odtc.cli.options import at_least, output_file
 from odtc.cli.training.resuming import add_resume_options
 from odtc.core.errors import UsageError
@@ -45,6 +46,15 @@ class Checkpoints:
         for name, given in options.items():
             if given and not self.checkpoint:
                 raise UsageError(f"--{name} needs a checkpoint", hint="pass --checkpoint FILE")
+
+    def say_whether_at_the_end(self) -> None:
+        """Who names one for a run on a device counts on it where that is lost."""
+        if self.checkpoint and not self.checkpoint_every:
+            begins = "where it was resumed" if self.resume else "at step 0"
+            say(
+                f"note: {self.checkpoint} is written at the end; a run whose device is lost before "
+                f"begins again {begins}, unless --checkpoint-every STEPS writes it in between"
+            )
 
     def callbacks(self) -> "list[Callback]":
         """What writes them."""

@@ -63,6 +63,8 @@ class RecoverableTrainer:
         self.trainer = self._prepared(running.start(artifact))
         self._say_idle()
         say_absent(self._elsewhere)
+        if not self.trainer.session.is_local:
+            checkpoints.say_whether_at_the_end()
         say_of_steps_per_call(running.steps_per_call, is_local=self.trainer.session.is_local)
         if checkpoints.resume and checkpoints.checkpoint:
             _noted(self.trainer.load_checkpoint, checkpoints.checkpoint)

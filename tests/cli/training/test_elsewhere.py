@@ -25,6 +25,7 @@ from odtc.runtime_rpc.tracker.greeting import status
 from tests.runtime_rpc.own_server import ARM, NATIVE, address, serving
 
 STEPS = 40
+AT_THE_END = "is written at the end; a run whose device is lost before"
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,7 @@ def test_it_goes_on_to_the_same_bits(
     assert code == ExitCode.OK, said
     assert f"{first} does not come back; trying {second}" in said
     assert f"the device is {second} now; going on from step " in said
+    assert AT_THE_END not in said
     expected, found = load_file(whole), load_file(checkpoint)
     assert found.keys() == expected.keys()
     assert all(np.array_equal(value, expected[name]) for name, value in found.items())
@@ -174,6 +176,7 @@ def test_one_that_fails_before_its_first_step_is_left(
         run.trainer.session.close()
     assert on == [first, second, third]
     said = capsys.readouterr().err
+    assert f"note: {tmp_path / 'checkpoint'} {AT_THE_END} begins again at step 0, unless" in said
     assert f"{second} cannot go on (the device could not run the code); trying {third}" in said
 
 
