@@ -10,7 +10,7 @@ from odtc.backends.targets import Target
 from odtc.core.disk.row_file import RowFile
 from odtc.core.errors import DeviceError, DeviceLostError, MissingPackageError, OdtcError
 from odtc.core.process.progress import Progress, silent
-from odtc.runtime_rpc.connect import connect, reconnect
+from odtc.runtime_rpc.connect import connect
 from odtc.runtime_rpc.feed.batches import Feed
 from odtc.runtime_rpc.fit import check_on_cpu
 from odtc.runtime_rpc.guards.failures import is_out_of_memory
@@ -21,6 +21,7 @@ from odtc.runtime_rpc.metrics.usage import usage_of
 from odtc.runtime_rpc.server.measure.measuring import CAP_FREQUENCY, UNCAP_FREQUENCY
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.sweep.plan import Choices, configurations, missing
+from odtc.runtime_rpc.sweep.returning import come_back
 from odtc.runtime_rpc.sweep.row import Configuration, SweepRow
 from odtc.runtime_rpc.trainer import Trainer
 
@@ -147,15 +148,23 @@ class Sweep:
             file.add(replace(row, emulated=bool(self._session.info()["emulated"])))
 
     def _attempt(
-        self, configuration: Configuration, number: int, before: list[SweepRow]
+        self,
+        configuration: Configuration,
+        number: int,
+        before: list[SweepRow],
+        *,
+        is_first: bool = True,
     ) -> SweepRow:
+        """A row; what loses its device is tried twice, as a cable may have been pulled once."""
         try:
             return self._measured(configuration, number, before)
         except DeviceLostError as error:
             # A device that does not come back raises here: that is no fault of a configuration.
             self._trainer = None
             self._session.close()
-            self._session = reconnect(self._device)
+            self._session = come_back(self._device, error, self._progress)
+            if is_first:
+                return self._attempt(configuration, number, before, is_first=False)
             reason = error.what
         except MissingPackageError:
             raise

@@ -307,6 +307,34 @@ def test_a_sweep_goes_on_behind_a_session_that_died(
     wait_until_free(ready)
 
 
+def test_a_sweep_waits_for_a_cable_that_was_pulled(
+    ready: AdbPhone,
+    files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was measured then is measured again: that it was pulled is no result."""
+    measured, pulled = Sweep._measured, []
+
+    def struck(sweep: Sweep, *others) -> SweepRow:
+        if pulled:
+            return measured(sweep, *others)
+        pulled.append(True)
+        with soon(lambda: pull_the_cable(ready)):
+            return measured(sweep, *others)
+
+    monkeypatch.setattr(Sweep, "_measured", struck)
+    argv = ["sweep", files / "digits.odtc", "--device", f"adb://{ready.serial}", "--cores", "all"]
+    argv += ["--threads", 1, "--steps", 40, "--rounds", 1, "-o", tmp_path / "rows"]
+    assert main([str(word) for word in argv]) == 0
+    (row,) = (json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()[1:])
+    assert row["reason"] == ""
+    assert len(row["seconds"]) == 40
+    assert "; waiting for the device" in capsys.readouterr().err
+    wait_until_free(ready)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(20))
 def test_a_phone_that_starts_again_is_set_up_again(
