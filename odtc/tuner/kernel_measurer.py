@@ -151,7 +151,7 @@ class KernelMeasurer:
                     left.discard(number)
                     yield number, result
                 elif isinstance(result, DeviceLostError) and self._benches:
-                    self._lost(str(result).splitlines()[0])
+                    self._lost(f"{result.where or 'a device'}: {result.what}".splitlines()[0])
                 else:
                     raise result
 

@@ -86,7 +86,7 @@ def test_jobs_of_a_bench_that_goes_away_are_done_by_another(tasks: list[TuningTa
         assert all(outcome.seconds for (outcome,) in found.values())
         assert len(steady.measured) + len(leaving.measured) == 5
         assert len(leaving.measured) == 1
-        assert lost == ["the device went away"]
+        assert lost == ["a bench: the device went away"]
         # It is not asked again.
         assert dict(measurer.outcomes(jobs[:1])).keys() == {0}
 
