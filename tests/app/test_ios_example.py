@@ -21,7 +21,13 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "ios"
 SOURCES = sorted((EXAMPLE / "Sources").glob("*.swift"))
 TRAINER = ios._SWIFT / "Trainer.swift"
-NAMES = {"type": "DigitsModel", "name": "digits", "program": PROGRAM, "weights": WEIGHTS}
+NAMES = {
+    "type": "DigitsModel",
+    "name": "digits",
+    "program": PROGRAM,
+    "weights": WEIGHTS,
+    "resources": f'.copy("{PROGRAM}")',
+}
 # What `odtc export-app` writes of Swift.
 WRITTEN = {
     "the runtime's package": ios._RUNTIME_PACKAGE,

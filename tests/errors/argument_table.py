@@ -250,6 +250,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "steps_per_call": NOT_COUNT,
         **EMA,
         "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
+        "skip_broken": NOT_FLAG,
         "feature_cache": (*(value for value in NOT_BYTES if value != 0), None),
         **TEXT_OPTIONS,
     },
@@ -261,6 +262,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "seed": (*NOT_WHOLE, None, -1),
         "steps_per_call": NOT_COUNT,
         "augment": (None, 5, "flip", [5], ["spin"], ["crop{pixels=0}"], ["flip"]),
+        "skip_broken": NOT_FLAG,
         **TEXT_OPTIONS,
     },
     "Trainer.features": {

@@ -33,8 +33,8 @@ def states(bundle: Bundle) -> list[File]:
 
 
 def describe(files: Sequence[File]) -> dict[str, Any]:
-    """The files as data, for `--json`."""
-    return {"weights_beside": [asdict(each) for each in files]}
+    """The files as data, for `--json`; nothing where there are none, as after a compile."""
+    return {"weights_beside": [asdict(each) for each in files]} if files else {}
 
 
 def rows(files: Sequence[File]) -> list[tuple[str, str]]:

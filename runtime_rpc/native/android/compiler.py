@@ -24,7 +24,7 @@ RUNTIME_HEADER = Path(__file__).with_name("bionic.h")
 DEVICE_HEADER = Path(__file__).with_name("bionic_device.h")
 
 _FLAGS = (
-    *("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-D__ANDROID__"),
+    *("-std=c11", "-Os", "-fPIC", "-Wall", "-Wextra", "-Werror", "-D__ANDROID__"),
     *("-fvisibility=hidden", "-ffreestanding", "-fno-stack-protector", "-nostdinc"),
     *SMALL,
     "-mno-outline-atomics",  # they would be functions of a library that no phone has

@@ -61,7 +61,7 @@ def test_an_artifact_takes_steps(session: rpc.RPCSession, tmp_path: Path) -> Non
         each: session.get_function(f"odtc.program.{each}")
         for each in ("open", "use_cores", "take_steps", "close")
     }
-    number = call["open"](PROGRAM, PARAMETERS, LIBRARY, "", 0)
+    number = call["open"](PROGRAM, PARAMETERS, LIBRARY, "", 0, "")
     call["use_cores"](number, "0", 0)
     here, data = odtc.load(path).trainer(threads=1), batches(3)
     expected = [here.step(x, y, 0.05) for x, y in data]
