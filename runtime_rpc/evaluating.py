@@ -46,7 +46,7 @@ class Evaluating(DeviceState):
             DeviceError: the device failed.
             UsageError: the step keeps no averages.
         """
-        if trained := column_names_of(self.progress):
+        if trained := column_names_of(self.progress) or self._manifest.columns:
             names = [item.spec.name for item in self._manifest.of_role(Role.INPUT)]
             check_columns(x, names, trained, "input")
         return self._evaluations.of(x, output, self._instead(ema))

@@ -21,6 +21,7 @@ _NUMBERS = either(
     hint="give a number for each channel, such as (0.485, 0.456, 0.406), or one for all",
 )
 _INPUT = optional(TEXT.with_hint("give the name of the input"))
+_COLUMNS = several(TEXT, "list of names", "give the names of the features in their order")
 
 
 @plainly_made
@@ -37,6 +38,9 @@ class Normalize:
         mean: of each channel or feature; or one number for all.
         std: their standard deviations, above 0; as many.
         input: the name of the input; None for the only one that is an image, or a row.
+        columns: names of the features of rows, in their order: a table with other columns, or in
+            another order, is refused when a step is trained. Data that the numbers are computed
+            from has them.
 
     Raises:
         UsageError: a deviation is not above 0, or they are not as many as the means.
@@ -45,14 +49,21 @@ class Normalize:
     mean: Sequence[float] | float
     std: Sequence[float] | float
     input: str | None = None
+    columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        read_fields(self, {"mean": _NUMBERS, "std": _NUMBERS, "input": _INPUT})
+        read_fields(self, {"mean": _NUMBERS, "std": _NUMBERS, "input": _INPUT, "columns": _COLUMNS})
         for name in ("mean", "std"):
             given = getattr(self, name)
             numbers = given if isinstance(given, tuple) else (given,)
             object.__setattr__(self, name, tuple(map(float, numbers)))
         _check(self.means, self.deviations)
+        if self.columns and len(self.columns) != len(self.means):
+            raise UsageError(
+                f"there are {len(self.columns)} columns, and {len(self.means)} means",
+                where=_WHERE,
+                hint="give as many of both",
+            )
 
     @property
     def means(self) -> tuple[float, ...]:

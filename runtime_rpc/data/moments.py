@@ -8,6 +8,7 @@ data is read twice, and means far from zero cost no digits.
 import os
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,20 @@ _PIECE = 1 << 20
 _SECONDS = 2.0
 _HINT = "give the numbers: mean=0.485:0.456:0.406,std=0.229:0.224:0.225"
 
-Moments = tuple[tuple[float, ...], tuple[float, ...]]
+
+@dataclass(frozen=True)
+class Moments:
+    """Means and deviations of data.
+
+    Attributes:
+        means: of each channel or feature.
+        deviations: as many; 1 of what is the same everywhere.
+        columns: names of the features of a table.
+    """
+
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    columns: tuple[str, ...] = ()
 
 
 def moments_of(path: str | os.PathLike[str], progress: Progress = silent) -> Moments:
@@ -54,7 +68,10 @@ def moments_of(path: str | os.PathLike[str], progress: Progress = silent) -> Mom
     if data.is_dir() and not any(data.glob("*.npy")):
         return _of_images(data, progress)
     if data.name.lower().endswith(_TABLES):
-        return _moments(_parts(features_of(data), "x", data, progress))
+        columns = features_of(data)
+        rows = np.stack([*columns.values()], axis=1)
+        found = _moments(_parts(rows, "x", data, progress))
+        return replace(found, columns=tuple(columns))
     arrays = arrays_in(data)
     name = _input_in(arrays, data)
     return _moments(_parts(arrays[name], name, data, progress))
@@ -92,7 +109,7 @@ def _moments(parts: Iterable[np.ndarray]) -> Moments:
         mean, count = mean + apart * (len(part) / total), total
     deviation = np.sqrt(squares / count)
     deviation = np.where(deviation > 0, deviation, 1.0)
-    return tuple(map(float, mean)), tuple(map(float, deviation))
+    return Moments(tuple(map(float, mean)), tuple(map(float, deviation)))
 
 
 def _told(

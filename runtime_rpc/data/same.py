@@ -71,6 +71,24 @@ def _inputs_of(data: Any) -> list[np.ndarray]:
     return [each for each in inputs if isinstance(each, np.ndarray) and each.size]
 
 
+def check_as_compiled(source: Named, columns: Mapping[str, tuple[str, ...]]) -> None:
+    """Checks that samples have the columns whose means and deviations a step was compiled with.
+
+    Args:
+        source: the samples.
+        columns: of the manifest.
+
+    Raises:
+        DataError: a column is another: it would be normalised by numbers of that one.
+    """
+    for name in columns.keys() & source.column_names.keys():
+        _check_same(
+            (columns[name], source.column_names[name]),
+            *("column", ("the data that the step was compiled to normalise by", source.where)),
+            "give the columns in that order, or compile with normalize= of this data",
+        )
+
+
 def check_same_names(trained: Named, other: Named) -> None:
     """Checks that each class and each column has the same number in both.
 

@@ -16,7 +16,7 @@ from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source_of
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
-from odtc.runtime_rpc.data.same import notes_beside
+from odtc.runtime_rpc.data.same import check_as_compiled, notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import schedule_of
@@ -172,6 +172,7 @@ def feed_of(
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
         return _passes(data, manifest, seed)
+    check_as_compiled(source, manifest.columns)
     for note in notes_of(source, options, is_trained=True):
         warn_caller(note)
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)

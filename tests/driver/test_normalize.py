@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import pandas
 import pytest
 import torch
 from PIL import Image
@@ -148,3 +149,29 @@ def test_ctrl_c_while_a_folder_is_read(
     assert told[-1] == f"read the images of {tmp_path / 'images'}: 3 of 8"
     assert not (tmp_path / "a.odtc").exists()
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_columns_in_another_order_than_those_that_it_was_compiled_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Each would be normalised by the numbers of another."""
+    columns = {"size": np.arange(8.0), "age": 1000.0 + np.arange(8.0), "y": np.arange(8) % 2}
+    for name, order in (("a", ("size", "age", "y")), ("b", ("age", "size", "y"))):
+        pandas.DataFrame({each: columns[each] for each in order}).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    odtc.from_torch(torch.nn.Linear(2, 2), (torch.zeros(4, 2),), tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", batch=4, normalize=tmp_path / "a.csv")
+    assert artifact.manifest.columns == {"input": ("size", "age")}
+    artifact.save(path := tmp_path / "m.odtc")
+    train = ["train", str(path), "--lr", "0.01", "--data"]
+    assert main([*train, str(tmp_path / "a.csv")]) == 0
+    assert main([*train, str(tmp_path / "b.csv")]) == DataError("").exit_code
+    assert "column 0 is size in the data that the step was" in capsys.readouterr().err
+    trainer = odtc.load(path).trainer(threads=1)
+    frame = pandas.read_csv(tmp_path / "b.csv")
+    with pytest.raises(DataError, match="column 0 is size in the data"):
+        trainer.fit((frame[["age", "size"]], frame["y"]), lr=0.01)
+    with pytest.raises(DataError, match="column 0 was size"):
+        trainer.predict(frame[["age", "size"]])
+    assert trainer.predict(frame[["size", "age"]]).shape == (8, 2)

@@ -191,6 +191,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "mean": (True, "0.5", None, [], [None], [np.nan], np.inf, {"r": 0.5}, [0.5, 0.5]),
         "std": (True, "0.5", None, [], ["0.5"], [0.0], -1.0, np.nan, [0.5, 0.5]),
         "input": _optional(NOT_TEXT),
+        "columns": (None, 5, "a", [5], ["a", "b"]),
     },
     "Update": {
         "optimizer": (None, 5, "", True, torch.optim.SGD, {}),

@@ -143,6 +143,7 @@ def describe(manifest: "Manifest", path: Path) -> dict[str, Any]:
         ],
         "bound": dict(manifest.bound),
         "normalized": dict(manifest.normalized),
+        "columns": {name: list(each) for name, each in manifest.columns.items()},
         "kernels": dict(manifest.kernels),
         "tensors": counts(manifest),
         "blocks": {name: dataclasses.asdict(block) for name, block in _blocks(manifest).items()},

@@ -47,10 +47,11 @@ def read_source(
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
-    from odtc.runtime_rpc.data.same import notes_beside
+    from odtc.runtime_rpc.data.same import check_as_compiled, notes_beside
     from odtc.runtime_rpc.data.source import notes_of
 
     source = read_data(path, manifest, options, trained.source.class_names if trained else ())
+    check_as_compiled(source, manifest.columns)
     said = notes_beside(trained.source, source, (trained.path, path)) if trained else ()
     for note in (*notes_of(source, options, is_trained=trained is None), *said):
         say(f"note: {note}")

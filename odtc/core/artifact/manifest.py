@@ -69,7 +69,9 @@ class StepPlan:
 
 
 # Parts of a manifest that only some steps have.
-_OF_SOME = frozenset(("coded", "features", "kernels", "length", "normalized", "shared", "shorter"))
+_OF_SOME = frozenset(
+    ("coded", "columns", "features", "kernels", "length", "normalized", "shared", "shorter")
+)
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,7 @@ class Manifest:
         bound: inputs of the model that a step does not take: the value of each that was given when
             it was compiled, and None for those that nothing needs.
         normalized: inputs that the model normalises, each with means and deviations, as text.
+        columns: names of the columns whose means and deviations an input has, in their order.
         kernels: bytes of the kernels for each CPU, by LLVM's names of these, where the target has
             several; the first are those that TVM runs.
         coded: weights that are kept as codes.
@@ -216,6 +219,7 @@ class Manifest:
     layouts: LayoutPlan | None = None
     bound: Mapping[str, Any] = field(default_factory=dict)
     normalized: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kernels: Mapping[str, int] = field(default_factory=dict)
     coded: tuple[Coded, ...] = ()
     features: tuple[Features, ...] = ()

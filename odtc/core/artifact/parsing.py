@@ -51,6 +51,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["bound"] = dict(data["bound"])
         # Steps that were compiled before there were these do not say it.
         data["normalized"] = {str(k): str(v) for k, v in data.get("normalized", {}).items()}
+        data["columns"] = {str(k): tuple(map(str, v)) for k, v in data.get("columns", {}).items()}
         data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
         data["coded"] = tuple(_coded(item) for item in data.get("coded", ()))
         data["features"] = tuple(_features(item) for item in data.get("features", ()))

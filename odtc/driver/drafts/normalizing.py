@@ -28,17 +28,21 @@ def as_normalize(
     text = os.fspath(given)
     if text in NAMED or not os.path.exists(text):
         return parse_normalization(text)
-    means, deviations = moments_of(text, progress)
-    return Normalize(means, deviations)
+    found = moments_of(text, progress)
+    return Normalize(found.means, found.deviations, columns=found.columns)
 
 
 def normalized_by(
     given: Normalize | str | os.PathLike[str] | None, model: onnx.ModelProto
-) -> dict[str, str]:
-    """Normalises an input of a model, in place; its name and how, nothing where none is asked for.
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Normalises an input of a model, in place; nothing where none is asked for.
+
+    Returns:
+        The input's name with how, and with the names of its columns, where these are known.
 
     Raises:
         OdtcError: see `as_normalize` and `normalize_input`.
     """
     read = as_normalize(given)
-    return normalize_input(model, read) if read else {}
+    said = normalize_input(model, read) if read else {}
+    return said, {name: tuple(read.columns) for name in said} if read and read.columns else {}

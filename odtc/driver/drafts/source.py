@@ -51,6 +51,7 @@ class Source:
         broken: names of its weights that are not finite.
         axes: of the inputs, along which the samples lie; None before it is known.
         normalized: inputs that are normalised in the model, each with how, as text.
+        columns: names of the columns of such inputs, where the data says them.
         rounded: its weights as they were quantised, once for all drafts.
         kept: those that the file has as integers, as a step keeps them.
         length: of several, that the step is for; 0 where it has one size, or before it is chosen.
@@ -69,6 +70,7 @@ class Source:
     broken: frozenset[str]
     axes: Axes | None = None
     normalized: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rounded: Held = field(default_factory=dict)
     kept: Kept = field(default_factory=dict)
     length: int = 0
@@ -122,7 +124,7 @@ def read_source(
     onnx_model = load_model(model, in_file=True)
     check_room(ROOM + Path(model).stat().st_size)
     known = measured(target, options)
-    normalized = normalized_by(options.normalize, onnx_model)
+    normalized, columns = normalized_by(options.normalize, onnx_model)
     read = read_graph(modern(onnx_model), wanted(options)[0])
     read.notes += [f"{name}: {said}" for name, said in normalized.items()]
     return Source(
@@ -138,4 +140,5 @@ def read_source(
         read=read,
         broken=not_finite(read.parameters),
         normalized=normalized,
+        columns=columns,
     )

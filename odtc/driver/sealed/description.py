@@ -64,6 +64,7 @@ def manifest_of(name: str, digest: str, every: Sequence[BuiltPlans]) -> Manifest
         layouts=read_layout_plan(json.loads(built.layouts)) if built.layouts else None,
         bound=step.draft.graph.bound,
         normalized=source.normalized,
+        columns=source.columns,
         kernels=_kernels(built, source.target),
         coded=tuple(step.draft.graph.coded.values()),
         length=source.length,

@@ -90,8 +90,8 @@ def read_frame(frame: Any, wanted: Wanted) -> Samples:
     return _samples(table, names, chosen, wanted, "the DataFrame")
 
 
-def features_of(path: Path) -> np.ndarray:
-    """The columns of a table that no label is usually called as, [rows, columns] of float64.
+def features_of(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a table that no label is usually called as, each [rows] of float64.
 
     Raises:
         DataError: it is missing or malformed, or has no such column.
@@ -99,13 +99,13 @@ def features_of(path: Path) -> np.ndarray:
     """
     is_parquet = path.suffix.lower() == ".parquet"
     table = parquet_table(path, _feature_names) if is_parquet else csv_table(path)
-    found = [
-        cells_of(table, name, str(path), may_be_text=False).astype(np.float64)
+    found = {
+        name: cells_of(table, name, str(path), may_be_text=False).astype(np.float64)
         for name in feature_columns(table.column_names)
-    ]
+    }
     if not found or not table.num_rows:
         raise DataError("the table has no features, or no rows", where=str(path), hint=COLUMNS)
-    return np.stack(found, axis=1)
+    return found
 
 
 def _feature_names(schema: "Schema") -> list[str]:

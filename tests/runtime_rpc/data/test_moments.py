@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from odtc.core.errors import DataError, MissingPackageError, OdtcError
 from odtc.runtime_rpc.data import moments
-from odtc.runtime_rpc.data.moments import moments_of
+from odtc.runtime_rpc.data.moments import Moments, moments_of
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (40, 3, 6, 5), dtype=np.uint8)
 # Far from zero: sums of squares alone would lose all digits.
@@ -17,9 +17,9 @@ ROWS = (1e5 + np.random.default_rng(1).standard_normal((500, 4))).astype(np.floa
 
 
 def assert_moments(path: Path, wanted: np.ndarray) -> None:
-    mean, deviation = moments_of(path)
-    np.testing.assert_allclose(mean, wanted.mean(axis=0, dtype=np.float64), rtol=1e-9)
-    np.testing.assert_allclose(deviation, wanted.std(axis=0, dtype=np.float64), rtol=1e-7)
+    found = moments_of(path)
+    np.testing.assert_allclose(found.means, wanted.mean(axis=0, dtype=np.float64), rtol=1e-9)
+    np.testing.assert_allclose(found.deviations, wanted.std(axis=0, dtype=np.float64), rtol=1e-7)
 
 
 def by_channel(pixels: np.ndarray) -> np.ndarray:
@@ -43,6 +43,7 @@ def test_columns_of_a_table_but_for_those_of_labels(tmp_path: Path):
     lines = [",".join(f"{value!r}" for value in row.tolist()) + ",7,8" for row in ROWS]
     (tmp_path / "d.csv").write_text("\n".join(["a,b,c,d,y0,y1", *lines]))
     assert_moments(tmp_path / "d.csv", ROWS)
+    assert moments_of(tmp_path / "d.csv").columns == ("a", "b", "c", "d")
 
 
 def test_images_of_all_classes(tmp_path: Path):
@@ -55,7 +56,7 @@ def test_images_of_all_classes(tmp_path: Path):
 
 def test_what_is_the_same_everywhere_has_the_deviation_one(tmp_path: Path):
     np.savez(tmp_path / "d.npz", x=np.full((9, 2), 3.0))
-    assert moments_of(tmp_path / "d.npz") == ((3.0, 3.0), (1.0, 1.0))
+    assert moments_of(tmp_path / "d.npz") == Moments((3.0, 3.0), (1.0, 1.0))
 
 
 @pytest.mark.parametrize(
