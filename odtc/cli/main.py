@@ -24,6 +24,7 @@ from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
 from odtc.cli.model import adapt, check, export, export_app, generate, inspect
 from odtc.cli.old_names import by_new_names
 from odtc.cli.phones import device, devices
+from odtc.cli.repeated import repeated_notes
 from odtc.cli.switches import Help
 from odtc.cli.training import train
 from odtc.cli.unknown import unknown_beside, unknown_options
@@ -155,6 +156,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         parser = build_parser()
         words, notes = by_new_names(parser, words)
+        notes += repeated_notes(parser, words)
         taken = take_options(parser, words)
         args, unknown = parser.parse_known_args(words)
     except SystemExit as done:  # argparse printed the help or the version
