@@ -53,6 +53,8 @@ WITH_CARE = {
     "odtc/core/disk/files.py": {"os.ST_NOEXEC", "os.statvfs"},
     "odtc/core/disk/left_behind.py": {"os.O_NOFOLLOW", "os.O_NONBLOCK", "os.getuid"},
     "odtc/core/disk/locks.py": {"fcntl"},
+    "odtc/core/disk/mapped_arrays.py": {"mmap.MADV_DONTNEED"},
+    "odtc/core/process/trim.py": {"CDLL(None)"},
     "odtc/step_cache/made_by.py": {"/proc/cpuinfo"},
     "runtime_rpc/data/mapped.py": {"mmap.MADV_DONTNEED"},
     "runtime_rpc/free_memory.py": {"/sys/fs/cgroup", "resource"},

@@ -1,6 +1,7 @@
 """Kernels that are compiled apart: the library is the same, computes the same, and is made once."""
 
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
@@ -175,11 +176,15 @@ def test_the_same_bits_as_all_at_once(model: Path, monkeypatch: pytest.MonkeyPat
     from odtc.driver import splitting
 
     apart = losses(odtc.compile(model, seed=3))
-    build = splitting.build_kernels
-    monkeypatch.setattr(
-        splitting, "build_kernels", lambda *given, **more: build(*given, **{**more, "apart": False})
-    )
+    build, called = splitting.compile_planned, []
+
+    def whole(*given: Any, **more: Any) -> Any:
+        called.append(more["apart"])
+        return build(*given, **{**more, "apart": False})
+
+    monkeypatch.setattr(splitting, "compile_planned", whole)
     assert losses(odtc.compile(model, seed=3)) == apart
+    assert called == [True]
 
 
 def test_work_ends_at_the_first_error() -> None:

@@ -90,7 +90,7 @@ FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
     "another version": (
         flipped("program.bin", 9),
         Code.UNSUPPORTED,
-        "the program has version 258; this runtime reads versions 2 and 3",
+        "the program has version 258; this runtime reads versions 2 to 4",
     ),
     # Nothing in the identity is wrong in itself.
     "another program": (flipped("program.bin", 30), Code.MISFIT, "are not of one artifact"),

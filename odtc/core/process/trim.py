@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+from contextlib import suppress
 
 
 def trim() -> None:
@@ -11,5 +12,6 @@ def trim() -> None:
     behind it is in use.
     """
     gc.collect()
-    if give_back := getattr(ctypes.CDLL(None), "malloc_trim", None):
-        give_back(0)
+    # A host of phones may have no list of all symbols, as Windows.
+    with suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
