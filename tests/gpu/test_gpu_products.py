@@ -7,15 +7,19 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 import tvm
+import tvm_ffi
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
+from tvm.sym import Analyzer
 
 from odtc.backends.gpu import product_loops
 from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.multiply import ACROSS
+from odtc.backends.gpu.product import ProductOperand, ProductTerm, emit_product
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, tiling_of, time_of
 from odtc.backends.kernels.product.fused import Product
@@ -331,3 +335,22 @@ def test_barriers_leave_reads_of_buffers_on_their_way(made: list[Shader]) -> Non
     product("vulkan", "matmul", (0, 1), [a, b], (1, 64, 64), PHONE)
     acquire_release, shared = 0x8, 0x100
     assert [barriers(shader) for shader in made] == [[acquire_release | shared] * 2]
+
+
+def test_no_slice_is_read_that_is_not_there() -> None:
+    """Through Vulkan, which does not branch: what is read last is not used, but has to be there."""
+    numbers: list[ir.Expr] = []
+    with tvm.target.Target("vulkan"), IRBuilder(), T.prim_func(s_tir=True):
+        T.func_name("main")
+        tensor = T.arg("a", T.buffer((64, 64)))
+
+        def read(_: ir.Expr, at: ir.Expr, term: ProductTerm) -> ir.Expr:
+            numbers.append(term.slice)
+            return tensor[at, term.flat]
+
+        operand, extent = ProductOperand(read, along_sum=True), ProductExtent(1, 64, 64, 64)
+        emit_product(extent, operand, operand, lambda *_: T.evaluate(0), PHONE)
+    slices = 64 // tiling_of(extent, PHONE).arithmetic.terms
+    last = tirx.const(slices - 1, "int32")
+    largest = [tvm_ffi.structural_map(number, (ir.Var, lambda _: last)) for number in numbers]
+    assert max(int(Analyzer().simplify(each)) for each in largest) == slices - 1

@@ -8,6 +8,7 @@ import pytest
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.families import family_of
 from odtc.backends.targets import parse_target
@@ -15,6 +16,8 @@ from odtc.core.specs import Block
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.table import parse_optimizer
 from odtc.frontend.updates.control_kernels import total_kernel
+from odtc.frontend.updates.elementwise import for_each
+from odtc.frontend.updates.elementwise import kernel as made_kernel
 from odtc.frontend.updates.part_update import on_block
 from odtc.frontend.updates.update_kernels import accumulate_kernel, update_kernel
 from odtc.passes.contract import run_pipeline
@@ -90,3 +93,16 @@ def test_a_block_of_a_larger_tensor_keeps_its_indices() -> None:
 def test_a_gpu_has_no_views() -> None:
     family = family_of(parse_target("host-opencl").resolved())
     assert not any(isinstance(each, FlatElements) for each in family.blocks)
+
+
+def test_a_tensor_that_is_read_elsewhere_too_keeps_its_indices() -> None:
+    """For LLVM a view and its tensor are apart: stores of one may pass loads of the other."""
+    with made_kernel("twice") as made:
+        x, y = (T.arg(name, T.buffer((4, 6), "float32")) for name in "xy")
+        for_each((4, 6), lambda at: T.buffer_store(y, x[at] + x[1, 2], at))
+    module = of_cpu(made())
+    views: list[str] = []
+    tvm_ffi.structural_walk(
+        module["main"].body, (tirx.DeclBuffer, lambda each: views.append(str(each.buffer.name)))
+    )
+    assert [name for name in views if name.endswith("_flat")] == ["y_flat"]
