@@ -8,6 +8,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from odtc.core.errors import ModelError
+from odtc.frontend.weights.elements import damaged
 from odtc.frontend.weights.evidence.uses import flattened
 from odtc.frontend.weights.in_file import array_of, bytes_of
 
@@ -44,14 +45,8 @@ class Editing:
         Raises:
             ModelError: they are damaged.
         """
-        try:
+        with damaged(name):
             return array_of(self.tensors[name])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelError(
-                f"the data of an initializer is damaged: {error}",
-                where=f"initializer {name}",
-                hint="export the model again, and check that the file was copied whole",
-            ) from error
 
     def copy(self, source: str, name: str, how: str) -> None:
         """Stores a tensor once more, under another name."""

@@ -19,18 +19,18 @@ def values_of(tensors: Mapping[str, onnx.TensorProto]) -> dict[str, np.ndarray]:
     """
     with Copies() as copies:
         for name, tensor in tensors.items():
-            with _damaged(name):
+            with damaged(name):
                 add_copy(copies, name, tensor)
         mapped = copies.mapped()
     found = {}
     for name, tensor in tensors.items():
-        with _damaged(name):
+        with damaged(name):
             found[name] = array_of(tensor, mapped.get(name))
     return found
 
 
 @contextmanager
-def _damaged(name: str) -> Iterator[None]:
+def damaged(name: str) -> Iterator[None]:
     """A block that reads the elements of an initializer.
 
     Raises:

@@ -24,6 +24,7 @@ from onnx.external_data_helper import (
 
 from odtc.core.disk.mapped_arrays import Copies, leave_pages
 from odtc.core.onnx_model.weight_places import FLOATS
+from odtc.core.onnx_model.wire import BYTES, field_head
 from odtc.frontend.file.external_claims import external_tensors, require_claims
 
 # What reading a model may raise: `elements_in_files`, as `onnx.load`.
@@ -36,7 +37,7 @@ _MOST_BYTES = 1 << 31
 # Numbers of fields in ONNX's messages, and types of fields in protobuf's encoding.
 _GRAPH, _INITIALIZER = 7, 5
 _DATA_TYPE, _SEGMENT, _RAW_DATA, _DATA_LOCATION = 2, 3, 9, 14
-_NUMBER, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
+_NUMBER, _EIGHT_BYTES, _FOUR_BYTES = 0, 1, 5
 
 # The number of a field, its type, and where it, and what it holds, begin and end.
 Field = tuple[int, int, int, int, int]
@@ -227,7 +228,7 @@ def _skeleton(data: mmap.mmap, path: str) -> bytes:
 
 def _graph_parts(data: mmap.mmap, graph: Field, path: str) -> Iterator[bytes]:
     for number, type_, begin, held, end in _fields(data, graph[3], graph[4]):
-        if number == _INITIALIZER and type_ == _BYTES and end - held >= _LARGE_TENSOR:
+        if number == _INITIALIZER and type_ == BYTES and end - held >= _LARGE_TENSOR:
             yield _framed(_INITIALIZER, _tensor(data, held, end, path))
             # Systems map more than the page that is read, up to some megabytes around it.
             leave_pages([np.frombuffer(data, np.uint8, end - begin, begin)])
@@ -275,7 +276,7 @@ def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[Field]:
         held = at
         if type_ == _NUMBER:
             _, at = _varint(data, at)
-        elif type_ == _BYTES:
+        elif type_ == BYTES:
             length, held = _varint(data, at)
             at = held + length
         elif type_ in (_EIGHT_BYTES, _FOUR_BYTES):
@@ -301,13 +302,4 @@ def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
 
 def _framed(number: int, held: bytes) -> bytes:
     """A field of bytes."""
-    return _encoded(number << 3 | _BYTES) + _encoded(len(held)) + held
-
-
-def _encoded(value: int) -> bytes:
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
+    return field_head(number, len(held)) + held

@@ -15,8 +15,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-# Numbers of fields in ONNX's messages, and the type of fields of bytes in protobuf's encoding.
-_GRAPH, _INITIALIZER, _RAW_DATA, _BYTES = 7, 5, 9, 2
+from odtc.core.onnx_model.wire import field_head
+
+# Numbers of fields in ONNX's messages.
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 # Systems map files from multiples of it.
 _PAGE = 4096
 
@@ -84,9 +86,9 @@ class PlacedModel:
         inner = graph.SerializeToString()
         tensors = [[*self._parts(tensor)] for tensor in self.model.graph.initializer]
         sizes = [sum(map(len, parts)) for parts in tensors]
-        heads = [_head(_INITIALIZER, size) for size in sizes]
+        heads = [field_head(_INITIALIZER, size) for size in sizes]
         yield rest.SerializeToString()
-        yield _head(_GRAPH, len(inner) + sum(sizes) + sum(map(len, heads)))
+        yield field_head(_GRAPH, len(inner) + sum(sizes) + sum(map(len, heads)))
         yield inner
         for head, parts in zip(heads, tensors, strict=True):
             yield head
@@ -103,7 +105,7 @@ class PlacedModel:
         inside.ClearField("data_location")
         data = _bytes_of(self.weights[key])
         yield inside.SerializeToString()
-        yield _head(_RAW_DATA, len(data))
+        yield field_head(_RAW_DATA, len(data))
         yield data
 
 
@@ -123,17 +125,3 @@ def _key(tensor: TensorProto) -> str | None:
 
 def _bytes_of(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
-
-
-def _head(number: int, length: int) -> bytes:
-    """What stands in front of a field of bytes."""
-    return _varint(number << 3 | _BYTES) + _varint(length)
-
-
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)
