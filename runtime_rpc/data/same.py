@@ -85,7 +85,7 @@ def check_as_compiled(source: Named, columns: Mapping[str, tuple[str, ...]]) -> 
         _check_same(
             (columns[name], source.column_names[name]),
             *("column", ("the data that the step was compiled to normalise by", source.where)),
-            "give the columns in that order, or compile with normalize= of this data",
+            "give the columns in that order, or compile a step that normalises by this data",
         )
 
 

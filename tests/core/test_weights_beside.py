@@ -13,7 +13,6 @@ import onnx
 import pytest
 
 import odtc
-from odtc.app.export import export_app
 from odtc.cli.main import main
 from odtc.core.artifact.beside import beside_of, files_beside
 from odtc.core.errors import ArtifactError, UnsupportedError
@@ -366,31 +365,6 @@ def test_a_model_without_such_weights_is_refused(quantize: str | None, tmp_path:
     wanted = "rounded by --quantize" if quantize else "within a file of less than 16 MiB"
     with pytest.raises(UnsupportedError, match=f"no weight of the step lies in .*{wanted}"):
         odtc.compile(path, loss="mse", lora=lora, train=[], quantize=quantize, weights_beside=True)
-
-
-def test_an_app_has_them_where_its_runtime_looks(made: Path, tmp_path: Path) -> None:
-    artifact = odtc.load(made / "m.odtc")
-    files = export_app(artifact, "linux", tmp_path / "app", "m")
-    model = tmp_path / "app/model"
-    assert model / "weights/m.bin" in files
-    shutil.copyfile(model / "libm_kernels.so", model / "step.so")
-    NativeTrainer(model, 1).close()
-    changed = bytearray((made / "weights/m.bin").read_bytes())
-    changed[-5] ^= 1
-    (tmp_path / "weights").mkdir()
-    (tmp_path / "weights/m.bin").write_bytes(changed)
-    artifact = odtc.load(made / "m.odtc", weights=tmp_path)
-    with pytest.raises(ArtifactError, match="has another weight"):
-        export_app(artifact, "linux", tmp_path / "other", "m")
-    assert not (tmp_path / "other").exists()
-
-
-@pytest.mark.parametrize("name", ["program.bin", "Program.bin", "_x.bin", 'a".bin', "a b.bin"])
-def test_names_that_an_app_cannot_have_are_refused(name: str, made: Path, tmp_path: Path) -> None:
-    artifact = odtc.load(made / "m.odtc", weights=tmp_path)
-    put_place(artifact._bundle.parameters, "0" * 64 + f" 0 {name}")
-    with pytest.raises(UnsupportedError, match=r"which is no name for a file of an app"):
-        export_app(artifact, "linux", tmp_path / "app", "m")
 
 
 def test_the_command_line_takes_a_folder(
