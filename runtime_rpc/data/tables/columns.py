@@ -32,8 +32,7 @@ def chosen_columns(
         DataError: a name is there twice, or nothing shows which column is the label.
     """
     inputs, labels = wanted.inputs, wanted.labels
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise DataError(f"the column {printable(twice)} is there twice", where=where, hint=COLUMNS)
+    _check_once(names, where)
     columns = {item.spec.name: _of_label(names, item, len(labels), where) for item in labels}
     taken = {name for each in columns.values() for name in each}
     if len(inputs) == 1 and inputs[0].spec.name not in names:
@@ -53,6 +52,19 @@ def chosen_columns(
     return {name: each for name, each in columns.items() if each}
 
 
+def features_in(names: Sequence[str], where: str) -> list[str]:
+    """The columns that no label is usually called as, of which means are taken.
+
+    Raises:
+        DataError: a name is there twice, or a column has none.
+    """
+    _check_once(names, where)
+    found = feature_columns(names)
+    if "" in found:
+        raise DataError("a column has no name", where=where, hint=_numbering([""]))
+    return found
+
+
 def feature_columns(names: Sequence[str]) -> list[str]:
     """The columns that no label is usually called as."""
     labels = {each for label in LABELS for each in _called(label, names)}
@@ -69,10 +81,7 @@ def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> 
         return
     hint = COLUMNS
     if numbers := [name for name in names if name.lower() in _ROW_NUMBERS]:
-        hint = (
-            f"the column {printable(numbers[0]) or 'without a name'} seems to number the rows: "
-            f"leave it out, as DataFrame.to_csv(index=False) does; {COLUMNS}"
-        )
+        hint = _numbering(numbers)
     elif len(names) > size:
         hint = f"leave out those that are no input; {COLUMNS}"
     raise DataError(
@@ -80,6 +89,19 @@ def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> 
         f"{size} numbers a sample",
         where=where,
         hint=hint,
+    )
+
+
+def _check_once(names: Sequence[str], where: str) -> None:
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise DataError(f"the column {printable(twice)} is there twice", where=where, hint=COLUMNS)
+
+
+def _numbering(names: Sequence[str]) -> str:
+    """The hint where columns seem to number the rows."""
+    return (
+        f"the column {printable(names[0]) or 'without a name'} seems to number the rows: leave it "
+        f"out, as DataFrame.to_csv(index=False) does; {COLUMNS}"
     )
 
 

@@ -18,6 +18,7 @@ from odtc.runtime_rpc.data.tables.columns import (
     check_count,
     chosen_columns,
     feature_columns,
+    features_in,
 )
 from odtc.runtime_rpc.data.tables.csv_files import csv_table, not_utf8
 from odtc.runtime_rpc.data.tables.parquet_files import parquet_table
@@ -101,7 +102,7 @@ def features_of(path: Path) -> dict[str, np.ndarray]:
     table = parquet_table(path, _feature_names) if is_parquet else csv_table(path)
     found = {
         name: cells_of(table, name, str(path), may_be_text=False).astype(np.float64)
-        for name in feature_columns(table.column_names)
+        for name in features_in(table.column_names, str(path))
     }
     if not found or not table.num_rows:
         raise DataError("the table has no features, or no rows", where=str(path), hint=COLUMNS)

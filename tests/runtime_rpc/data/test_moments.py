@@ -112,3 +112,14 @@ def test_what_takes_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     told.clear()
     moments_of(tmp_path / "d.npz", told.append)
     assert told[-1] == f"read x of {tmp_path / 'd.npz'}, in parts: 39 of 40"
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [(",a,y", "a column has no name"), ("a,a,y", "the column a is there twice")],
+)
+def test_a_table_whose_columns_cannot_be_told(head: str, said: str, tmp_path: Path):
+    """Pandas writes the numbers of rows as a column without a name."""
+    (tmp_path / "d.csv").write_text(f"{head}\n1,2,0\n3,4,1\n")
+    with pytest.raises(DataError, match=said):
+        moments_of(tmp_path / "d.csv")
