@@ -16,6 +16,7 @@ from hypothesis import settings
 from odtc.core.disk.files import cache_folder
 from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.caches import KEPT, without_steps
+from tests.hangs import Watch
 from tests.order import longest_first, processes
 
 # Some million objects are made until the tests are collected, and next to none is garbage.
@@ -55,6 +56,11 @@ def _cache_without_steps() -> str:
 # Threads of PyTorch that wait leave the cores to other processes of tests. There are as many.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["XDG_CACHE_HOME"] = _cache_without_steps()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Ends tests that hang wherever they do."""
+    config.pluginmanager.register(Watch(config))
 
 
 @pytest.hookimpl(optionalhook=True)
