@@ -145,7 +145,7 @@ def parse_place(url: str) -> Place:
 
 def _open(url: str, place: Place, limits: Limits, phone: Phone | None = None) -> Session:
     """A session with any device of a key, or with a phone alone."""
-    from odtc.runtime_rpc.guards.watchdog import Watchdog
+    from odtc.runtime_rpc.guards.watchdog import Watchdog, ends_to
     from odtc.runtime_rpc.sessions.remote import RemoteSession
     from odtc.runtime_rpc.tracker import greeting
     from odtc.runtime_rpc.tracker.trackers import Offer, tracker_at
@@ -158,10 +158,14 @@ def _open(url: str, place: Place, limits: Limits, phone: Phone | None = None) ->
     found = greeting.status(address, limits.connect, url)
     if found is not None:
         greeting.check_versions(found, url)
+    others = ends_to(address)
     remote = _handshake(Offer(address, offer.match), limits, url)
+    ends = ends_to(address) - others
     questions = None if found is None else greeting.greet(address, limits.connect)
-    watchdog = Watchdog(address, offer.match, limits, questions)
-    weakref.finalize(remote, watchdog.stop)
+    watchdog = Watchdog(address, offer.match, limits, questions, ends)
+    # Before TVM tells the device of each object of the session that is dropped with it, and waits
+    # for the answers of a device that may be frozen: no thread of Python runs meanwhile.
+    weakref.finalize(remote, watchdog.close)
     serves_programs = greeting.serves_programs(found)
     return RemoteSession(url, remote, watchdog=watchdog, serves_programs=serves_programs)
 

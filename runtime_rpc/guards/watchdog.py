@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -31,17 +31,23 @@ class Watchdog:
         match: the session's key.
         limits: of the session.
         questions: a connection to the server for signs of life; None if the server has none.
+        ends: of the session's connection, on this side.
 
     Attributes:
         failure: what is wrong with the device; None as long as nothing is.
     """
 
     def __init__(
-        self, address: Address, match: str, limits: Limits, questions: socket.socket | None
+        self,
+        address: Address,
+        match: str,
+        limits: Limits,
+        questions: socket.socket | None,
+        ends: Collection[Address],
     ) -> None:
         self.failure: str | None = None
         self._address, self._match, self._limits = address, match, limits
-        self._questions = questions
+        self._questions, self._ends = questions, ends
         self._allowed, self._deadline = limits.run, float("inf")
         self._depth = 0
         self._over = threading.Event()
@@ -85,7 +91,7 @@ class Watchdog:
     def close(self) -> None:
         """Ends the watch, and the session with it."""
         self.stop()
-        shut_down(self._address)
+        shut_down(self._address, self._ends)
 
     def _watch(self) -> None:
         period = min(self._limits.beat, self._limits.run)
@@ -93,7 +99,7 @@ class Watchdog:
             late = time.monotonic() > self._deadline
             self.failure = f"it took more than {self._allowed:g} s" if late else self._listen()
         if self.failure and not self._over.is_set():
-            shut_down(self._address)
+            shut_down(self._address, self._ends)
         if self._questions:
             self._questions.close()
 
@@ -115,12 +121,30 @@ class Watchdog:
         return None
 
 
-def shut_down(address: Address) -> None:
-    """Ends all connections of this process to an address, so that nobody waits for it any more."""
+def ends_to(address: Address) -> set[Address]:
+    """This side's ends of all connections of this process to an address."""
+    return {connection.getsockname()[:2] for connection in _connections(address)}
+
+
+def shut_down(address: Address, ends: Collection[Address] | None = None) -> None:
+    """Ends connections of this process to an address, so that nobody waits for them any more.
+
+    Args:
+        address: the other side's.
+        ends: this side's, of those that are ended; None for all of them.
+    """
+    for connection in _connections(address):
+        with suppress(OSError):
+            if ends is None or connection.getsockname()[:2] in ends:
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def _connections(address: Address) -> Iterator[socket.socket]:
+    """Sockets of the connections to an address, each for as long as it is looked at."""
     for number in _open_files():
         with suppress(OSError), _copy(number) as connection:
             if connection.getpeername()[:2] == address:
-                connection.shutdown(socket.SHUT_RDWR)
+                yield connection
 
 
 def _open_files() -> Iterable[int]:
