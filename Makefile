@@ -11,6 +11,9 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 
+# Types are checked while tests run. It is what make waits for, and tells of its own end.
+BESIDE := $(PYTHON) -m tests.beside $(VENV)/bin/pyright
+
 # Debian package = a command or a file that it brings. The linker is needed to compile; qemu and
 # unshare run the stand-in for a phone, busybox is its shell, and adb reaches it; llvm-mca, and the qemu
 # that takes plugins, are for the tests of a phone's kernels, Chromium for that of a page; g++, the
@@ -51,14 +54,12 @@ docs: setup  ## build the site of the documentation into build/site; a dead link
 test: setup  ## lint, format, types, and the fast tests
 	@$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
-	$(VENV)/bin/pyright
-	$(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	exec $(BESIDE) $(PYTHON) -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-all: setup  ## the same with the slow tests
 	@$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
-	$(VENV)/bin/pyright
-	ODTC_ALL_TESTS=1 $(PYTHON) -m pytest -m ''
+	ODTC_ALL_TESTS=1 exec $(BESIDE) $(PYTHON) -m pytest -m ''
 
 timed: setup  ## tests that bound a time: one after the other, medians of rounds
 	@$(PYTHON) -m pytest -m timed
