@@ -41,7 +41,8 @@ def calls_in(program: bytes) -> list[dict[str, Any]]:
         shapes = [sizes[at : at + rank] for *_, rank, at, _, _ in operands]
         is_computed = len(operands) > 1 and operands[-2][0] != _ARGUMENT
         if is_computed and shapes[-1][1:] == [math.prod(shapes[-2])]:
-            operands.pop(), shapes.pop()
+            operands.pop()
+            shapes.pop()
         widths = [bits // 8 for _, _, _, bits, *_ in operands]
         moved = sum(math.prod(s) * width for s, width in zip(shapes, widths, strict=True))
         return {"name": name(kernel), "shapes": shapes, "bytes": moved}
