@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from odtc.core.disk.files import cache_folder
 from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
-from tests.caches import KEPT, without_steps
+from tests.caches import anew, of_this_run, patching
 from tests.hangs import Watch
 from tests.order import longest_first, processes
 
@@ -36,26 +35,20 @@ os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir(), "none-of-the-users
 _C = ctypes.CDLL(None)
 
 
-def _cache_without_steps() -> str:
-    """The user's cache but for steps, for processes that a test starts, too.
-
-    Drivers keep there what they have made of a kernel's code, by a hash of that.
-    """
-    ours, users = Path(tempfile.mkdtemp(prefix="cache-of-tests-")), cache_folder()
-    atexit.register(shutil.rmtree, ours, ignore_errors=True)
-    without_steps(ours)
-    for name in ("kernels", "libraries", "published", "standin", "storage"):
-        (users / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        (ours / "odtc" / name).symlink_to(users / name)
-    for name in ("pocl", "mesa_shader_cache", KEPT):
-        (users.parent / name).mkdir(mode=0o700, exist_ok=True)
-        (ours / name).symlink_to(users.parent / name)
-    return str(ours)
+def _caches() -> tuple[str, str]:
+    """That of this run, and that of tests which change the compiler."""
+    folder = Path(tempfile.mkdtemp(prefix="cache-of-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return of_this_run(folder / "run", is_worker=is_worker), anew(folder / "anew")
 
 
 # Threads of PyTorch that wait leave the cores to other processes of tests. There are as many.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-os.environ["XDG_CACHE_HOME"] = _cache_without_steps()
+os.environ["XDG_CACHE_HOME"], _ANEW = _caches()
+pytest.MonkeyPatch.setattr = patching(
+    os.environ["XDG_CACHE_HOME"], _ANEW, pytest.MonkeyPatch.setattr
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
