@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import settings
 
 from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.caches import anew, of_this_run, patching
+from tests.exporting import functions_are_read_once
 from tests.hangs import Watch
 from tests.order import longest_first, processes
 
@@ -70,6 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Freezes the objects of the collection, or tests that collect garbage would visit them all."""
+    if "torch" in sys.modules:
+        functions_are_read_once()
     gc.collect()
     gc.freeze()
     gc.enable()
