@@ -56,6 +56,11 @@ OTHERS: Mapping[str, tuple[tuple[int, ...], Use]] = {
     "less": ((6, 1, 1), lambda x, w: torch.sub(x, w, alpha=2)),
     "token": ((1, 6, 6), lambda x, w: x + w.exp().expand(6, 6, 6)),
 }
+# All of them, in rows in which no shape is there twice: it alone must not tell whose a tensor is.
+ROWS = [
+    "slice part repeated repeated_twice shuffled column linear_exp slope less token".split(),
+    ["linear_t", "group"],
+]
 ALIKE: Mapping[str, tuple[tuple[int, ...], Use]] = {
     "linear": ((6, 6), functional.linear),
     "turned": ((6, 6), lambda x, w: x @ w.t()),
@@ -111,6 +116,12 @@ def multiplied(change: Change, layout: Change) -> tuple[tuple[int, ...], Use]:
     return (6, 6), lambda x, w: x @ layout(change(w))
 
 
+def test_each_use_is_in_a_row_by_its_shape() -> None:
+    assert sorted(name for names in ROWS for name in names) == sorted(OTHERS)
+    for names in ROWS:
+        assert len({OTHERS[name][0] for name in names}) == len(names)
+
+
 def is_none_of_the_module(graph: Graph, module: Row) -> None:
     names = {name for name, _ in module.named_parameters() if name.startswith("by.")}
     noted = "\n".join(graph.notes)
@@ -133,12 +144,15 @@ def test_a_changed_matrix_that_is_turned_is_not_the_parameter(turn: str, tmp_pat
     is_none_of_the_module(graph_of(module, tmp_path), module)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_what_is_no_layout_of_all_elements_is_not_the_parameter(name: str, tmp_path: Path) -> None:
-    module = Row({name: OTHERS[name]})
+@pytest.mark.parametrize("names", ROWS, ids=lambda names: f"{len(names)} uses")
+def test_what_is_no_layout_of_all_elements_is_not_the_parameter(
+    names: list[str], tmp_path: Path
+) -> None:
+    module = Row({name: OTHERS[name] for name in names})
     graph = graph_of(module, tmp_path)
     is_none_of_the_module(graph, module)
-    assert any("computed" in note and f"by.on_{name}.weight" in note for note in graph.notes)
+    noted = "\n".join(note for note in graph.notes if "computed" in note)
+    assert [name for name in names if f"by.on_{name}.weight" not in noted] == []
 
 
 @pytest.mark.parametrize("uses", ["rows", "calls"])
