@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.caches import anew, of_this_run, patching
@@ -71,9 +72,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Freezes the objects of the collection, or tests that collect garbage would visit them all."""
+    """Readies what the collection has imported for the tests.
+
+    Its objects are frozen, or tests that collect garbage would visit them all.
+    """
     if "torch" in sys.modules:
         functions_are_read_once()
+    # PyTorch and numpy compute references: several threads would wait for cores of other tests.
+    threadpool_limits(1)
     gc.collect()
     gc.freeze()
     gc.enable()
