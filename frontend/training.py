@@ -28,7 +28,7 @@ from odtc.frontend.losses.objective import Objective
 from odtc.frontend.optimizers.update import Update, state_arguments
 from odtc.frontend.origins import origins_of
 from odtc.frontend.trained.selection import Selection
-from odtc.frontend.updates.update import add_updates
+from odtc.frontend.updates.update import add_updates, weights_argument
 
 TRAIN_STEP = "train_step"
 
@@ -72,8 +72,11 @@ def build_training_graph(
         UnsupportedError: the graph cannot be imported.
     """
     imported, arguments, losses = _forward(graph, objective, update, selection)
-    adjoint = differentiate(imported, arguments, losses, unbiased=graph.unbiased)
-    module = add_updates(TRAIN_STEP, adjoint, arguments, update)
+    weighed = objective.weighed
+    adjoint = differentiate(
+        imported, arguments, losses, unbiased=graph.unbiased, weighed=weighed > 0
+    )
+    module = add_updates(TRAIN_STEP, adjoint, arguments, update, weighed)
     evaluations = add_evaluations(module, imported, arguments, objective)
     for each in smaller:
         other, samples = import_forward(each, selection.trained), samples_of(each)
@@ -96,7 +99,7 @@ def _forward(
     register_gradients()
     imported = import_forward(graph, selection.trained)
     losses = _losses(objective, imported)
-    arguments = _arguments(graph, losses, update, selection)
+    arguments = _arguments(graph, losses, update, selection, is_weighed=objective.weighed > 0)
     return imported, arguments, losses
 
 
@@ -117,10 +120,17 @@ def _losses(objective: Objective, imported: tvm.IRModule) -> list[Trained]:
 
 
 def _arguments(
-    graph: Graph, losses: Sequence[Trained], update: Update, selection: Selection
+    graph: Graph,
+    losses: Sequence[Trained],
+    update: Update,
+    selection: Selection,
+    *,
+    is_weighed: bool,
 ) -> tuple[Argument, ...]:
     weights = selection.arguments(graph)
     states = state_arguments(update, of_role(weights, Role.PARAMETER))
+    if is_weighed:
+        states = (weights_argument(), *states)
     rows = indexed_rows(graph)
     fed = (
         *(_fed(graph, Role.INPUT, spec, rows.get(spec.name, 0)) for spec in graph.inputs),

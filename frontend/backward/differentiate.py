@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.op.grad import no_grad
 
-from odtc.core.specs import WEIGHT_ROLES, Argument, Role, of_role
+from odtc.core.specs import FED_ROLES, WEIGHT_ROLES, Argument, Role, batch_of, of_role
 from odtc.dialect.gradient.seed import seed
 from odtc.frontend.backward.ask_rules import all_rules_answer
 from odtc.frontend.backward.batch_norm import TrainBatchNorm
@@ -78,10 +78,11 @@ def differentiate(
     losses: Sequence[Trained],
     *,
     unbiased: bool = False,
+    weighed: bool = False,
 ) -> tvm.IRModule:
     """A module with the adjoint.
 
-    That is `loss_adjoint(inputs, weights, labels, step) -> ((loss, statistics...),
+    That is `loss_adjoint(inputs, weights, labels, step) -> ((loss, [weight], statistics...),
     (gradients...))`. A loss scale is one more argument, before the step, and the gradients are then
     those of the scaled loss.
 
@@ -95,8 +96,10 @@ def differentiate(
         arguments: of the training step; their roles say what is trained.
         losses: whose weighted sum is minimised.
         unbiased: whether running variances follow PyTorch.
+        weighed: whether what the labels of the only loss weigh, for each sample of the batch, is a
+            result, too: a float32 scalar.
     """
-    trained = _with_losses(module, arguments, losses, unbiased=unbiased)
+    trained = _with_losses(module, arguments, losses, unbiased=unbiased, weighed=weighed)
     adjoint = relax.transform.Gradient(_LOSS, trained.wanted)(trained.module)
     marked = _without_seed(adjoint)
     return trained.sparse.detached(unmarked(marked, ADJOINT, trained.places), ADJOINT)
@@ -136,6 +139,7 @@ def _with_losses(
     losses: Sequence[Trained],
     *,
     unbiased: bool,
+    weighed: bool = False,
 ) -> _WithLosses:
     forward = module[FORWARD]
     every = differentiated(arguments)
@@ -158,6 +162,9 @@ def _with_losses(
             for item in _loss_scale(arguments):
                 seed = builder.emit(R.multiply(seed, variables[item]))
             new = [_new_value(variable, batch_norm.updates) for variable in statistics]
+            if weighed:
+                (only,) = losses
+                new = [_weight(builder, only, outputs, variables), *new]
             results = [builder.emit_output(result) for result in (seed, value, *new)]
         builder.emit_func_output(relax.Tuple(results))
     wanted = [sparse.parts.get(variable, variable) for variable in trained]
@@ -183,6 +190,19 @@ def _emitted(
     constant = builder.emit(no_grad(derivative))
     found = builder.emit(seed(output, constant))
     return found, builder.emit(value, str(LOSS))
+
+
+def _weight(
+    builder: relax.BlockBuilder,
+    item: Trained,
+    outputs: Sequence[relax.Var],
+    variables: Mapping[Argument, relax.Var],
+) -> relax.Var:
+    """Emits what the labels of a loss weigh together, over the number of samples."""
+    label = None if item.label is None else variables[item.label]
+    divisor = item.loss.divisor(builder, outputs[item.result], label)
+    samples = batch_of([each for each in variables if each.role in FED_ROLES])
+    return builder.emit(R.multiply(divisor, relax.const(np.float32(1.0 / samples))))
 
 
 def _sum(builder: relax.BlockBuilder, terms: Sequence[relax.Expr]) -> relax.Expr:

@@ -151,12 +151,28 @@ def soft_cross_entropy(
         target = R.multiply(target, relax.const(np.array(loss.weight, np.float32).reshape(along)))
     target = emit(target)
     mass = emit(R.sum(target, [1], keepdims=True))
-    labels = math.prod(shape) // folded[1]
-    share = number(1.0 / labels if loss.reduction == MEAN else 1.0)
+    share = number(1.0 / labels_of(output, loss.axis) if loss.reduction == MEAN else 1.0)
     value = total(builder, R.sum(R.multiply(logs, target), [1]))
     slope = R.subtract(R.multiply(R.exp(logs), mass), target)
     derivative = R.reshape(R.multiply(slope, share), shape)
     return R.negative(R.multiply(value, share)), derivative
+
+
+def labels_of(output: relax.Expr, axis: int) -> int:
+    """How many labels go with class scores."""
+    shape = [int(size) for size in output.ty.shape]
+    return math.prod(shape) // shape[axis]
+
+
+def labels_weight(
+    builder: relax.BlockBuilder,
+    output: relax.Var,
+    label: relax.Var | None,
+    loss: OnClassNumbers,
+) -> relax.Expr:
+    """What class numbers weigh together: how many are not ignored, or their classes' weights."""
+    _, factor = _label_factors(builder, label, loss.ignore_index, loss.weight)
+    return number(labels_of(output, loss.axis)) if factor is None else total(builder, factor)
 
 
 def _folded(shape: list[int], axis: int) -> list[int]:

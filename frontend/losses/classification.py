@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from odtc.core.errors import ModelError, UnsupportedError, UsageError
+from odtc.core.errors import ModelError, UsageError
 from odtc.core.ir.place import Place
 from odtc.core.options.arguments import plainly_made
 from odtc.core.specs import Classes, TensorSpec
 from odtc.frontend.losses.loss import (
+    COUNTED,
     MEAN,
     SUM,
     Label,
@@ -79,7 +80,18 @@ class CrossEntropy(Loss):
         """See `Loss.parts`."""
         if self.soft_labels:
             return parts_of(self.reduction)
-        return _parts(self.name, self.reduction, self.weight, self.ignore_index)
+        return _parts(self.reduction, self.weight, self.ignore_index)
+
+    def divisor(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> "relax.Expr":
+        """See `Loss.divisor`."""
+        from odtc.frontend.losses.class_scores import labels_of, labels_weight
+        from odtc.frontend.losses.elements import number
+
+        if self.soft_labels:
+            return number(labels_of(output, self.axis))
+        return labels_weight(builder, output, label, self)
 
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
@@ -133,7 +145,15 @@ class NLL(Loss):
 
     def parts(self) -> str:
         """See `Loss.parts`."""
-        return _parts(self.name, self.reduction, self.weight, self.ignore_index)
+        return _parts(self.reduction, self.weight, self.ignore_index)
+
+    def divisor(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> "relax.Expr":
+        """See `Loss.divisor`."""
+        from odtc.frontend.losses.class_scores import labels_weight
+
+        return labels_weight(builder, output, label, self)
 
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
@@ -144,23 +164,10 @@ class NLL(Loss):
         return weighted_likelihood(builder, output, label, self, smoothing=0.0, normalize=False)
 
 
-def _parts(loss: str, reduction: str, weight: tuple[float, ...] | None, ignored: int | None) -> str:
-    """A mean is over what the labels weigh: parts of a batch do not weigh the same.
-
-    Raises:
-        UnsupportedError: it is such a mean.
-    """
-    weighs = {
-        "the weights of the labels' classes": weight is not None,
-        "the labels that are not ignored": ignored is not None,
-    }
-    over = next((name for name, given in weighs.items() if given), None)
-    if over and reduction == MEAN:
-        raise UnsupportedError(
-            f"{loss} is a mean over {over}, which differ from one micro-batch to the next",
-            hint=f"leave them out, or take the sum: {loss}{{reduction=sum}}",
-        )
-    return parts_of(reduction)
+def _parts(reduction: str, weight: tuple[float, ...] | None, ignored: int | None) -> str:
+    """A mean is over what the labels weigh, which differs from one part of a batch to the next."""
+    weighs = reduction == MEAN and (weight is not None or ignored is not None)
+    return COUNTED if weighs else parts_of(reduction)
 
 
 def classes_of(loss: CrossEntropy | NLL, output: TensorSpec, place: Place | None) -> Classes:

@@ -30,6 +30,12 @@ def total(builder: relax.BlockBuilder, values: relax.Expr) -> relax.Var:
     return builder.emit(R.sum(values))
 
 
+def count_of(output: relax.Expr, reduction: str) -> int:
+    """What a reduction divides the sum of the losses of all elements by."""
+    shape = [int(size) for size in output.ty.shape]
+    return {MEAN: math.prod(shape), BATCH_MEAN: shape[0]}.get(reduction, 1)
+
+
 def reduced(
     builder: relax.BlockBuilder,
     output: relax.Expr,
@@ -39,9 +45,7 @@ def reduced(
 ) -> tuple[relax.Expr, relax.Expr]:
     """The loss and its derivative, from those of the elements."""
     value, derivative = error(output, label)
-    shape = [int(size) for size in output.ty.shape]
-    counts = {MEAN: math.prod(shape), BATCH_MEAN: shape[0]}
-    share = number(1.0 / counts.get(reduction, 1))
+    share = number(1.0 / count_of(output, reduction))
     return R.multiply(total(builder, value), share), R.multiply(derivative, share)
 
 

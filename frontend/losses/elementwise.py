@@ -57,6 +57,14 @@ class ElementLoss(Loss):
         """See `Loss.parts`."""
         return parts_of(self.reduction)
 
+    def divisor(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> "relax.Expr":
+        """See `Loss.divisor`."""
+        from odtc.frontend.losses.elements import count_of, number
+
+        return number(count_of(output, self.reduction))
+
     def emit(
         self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
     ) -> tuple["relax.Expr", "relax.Expr"]:

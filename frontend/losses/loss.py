@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tvm import relax
 
 MEAN, SUM, BATCH_MEAN = "mean", "sum", "batchmean"
+# A mean over what the labels weigh, such as those that are not ignored: a part of a batch counts as
+# much as its labels do.
+COUNTED = "counted"
 
 _FACTORS = optional(
     either(
@@ -85,10 +88,22 @@ class Loss(ABC):
 
     @abstractmethod
     def parts(self) -> str:
-        """How the losses of equal parts of a batch make that of the whole: `mean` or `sum`.
+        """How the losses of equal parts of a batch make that of the whole.
+
+        Returns:
+            `mean`, `sum` or, where a part counts as much as its labels do, `counted`.
 
         Raises:
             UnsupportedError: they do not make it.
+        """
+
+    @abstractmethod
+    def divisor(
+        self, builder: "relax.BlockBuilder", output: "relax.Var", label: "relax.Var | None"
+    ) -> "relax.Expr":
+        """Adds what a mean divides the sum by to the open dataflow block: a float32 scalar.
+
+        The arguments are those of `emit`.
         """
 
     @abstractmethod

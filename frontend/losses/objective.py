@@ -46,12 +46,15 @@ class Objective:
             nothing shows it.
         declared: where the file says that they lie, which it says of samples that change one
             another's outputs, too.
+        weighed: in how many calls a step is taken, where calls count as much as the labels of the
+            only loss weigh; 0 where each counts the same.
     """
 
     aims: tuple[Aim, ...]
     evaluated: tuple[tuple[str, int], ...]
     places: tuple[Place | None, ...] = ()
     declared: tuple[Place | None, ...] = ()
+    weighed: int = 0
 
     def samples_in(self, output: int) -> Place | None:
         """Where the samples lie in an output, by its number, and each is computed alone."""

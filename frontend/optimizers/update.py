@@ -91,7 +91,11 @@ class Update:
         clip_value: each element of a gradient is taken into [-clip_value, clip_value].
         clip_norm: the norm of all gradients together is taken down to this, as
             `torch.nn.utils.clip_grad_norm_` does; not with `clip_value`.
-        accumulate: every so many steps the mean of their gradients makes one update.
+        accumulate: every so many steps the mean of their gradients makes one update: that of their
+            batches as one. Where a loss is a mean over what labels weigh, such as those that are
+            not ignored, or steps have several lengths, a step counts as much as its labels do. A
+            loss that the model computes, and several such losses, count the same each time; a
+            note says so. Of losses that are sums it is the mean of the sums.
         ema: keeps a moving average of each trained parameter, and how much of itself it keeps.
         loss_scale: `dynamic`, or its options.
         on_nonfinite: what becomes of a step whose loss or gradients are not finite: `stop` is an

@@ -8,6 +8,7 @@ import onnx
 from odtc.core.errors import UnsupportedError
 from odtc.frontend.graph import Graph, describe_node
 from odtc.frontend.losses.objective import Objective
+from odtc.frontend.losses.weighing import require_one
 from odtc.frontend.split.apart import places_of
 from odtc.frontend.trained.selection import Selection
 
@@ -27,8 +28,7 @@ def check_whole(
         UnsupportedError: the losses of micro-batches do not make the loss of the batch, or
             statistics are taken over the batch.
     """
-    for aim in objective.aims:
-        aim.loss.parts()
+    require_one(objective.aims)
     nodes = batch_norms(graph, selection)
     if nodes and not allow_batch_norm:
         raise UnsupportedError(

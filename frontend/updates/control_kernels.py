@@ -19,6 +19,7 @@ from odtc.core.ir.mark_loss import is_not_finite
 from odtc.frontend.optimizers.update import LossScale, Update
 from odtc.frontend.updates.elementwise import Index, kernel, sums
 from odtc.frontend.updates.update_kernels import APPLIES, CONTROL, FACTOR, MATHS, UPDATES, f32
+from odtc.frontend.updates.weighing_kernels import IN_UPDATE, SUMS
 
 SQUARES, NOT_FINITE = range(2)
 TOTAL = (2,)
@@ -78,18 +79,21 @@ class Control:
 
     Attributes:
         update: what it controls.
+        weighed: whether the calls of an update weigh something, whose sum is one more operand.
     """
 
     update: Update
+    weighed: bool = False
 
     def kernel(self) -> tirx.PrimFunc:
-        """`(step, [total], [loss scale], [updates]) -> control`."""
+        """`(step, [total], [loss scale], [updates], [weights]) -> control`."""
         update = self.update
         with kernel("control") as made:
             step = _scalar("step", "int32")
             total = T.arg("total", T.buffer(TOTAL, "float32")) if update.needs_total else None
             scale = _scalar("scale", "float32") if update.scaling else None
             updates = _scalar("updates", "int32") if update.skips else None
+            weights = T.arg("weights", T.buffer(SUMS, "float32")) if self.weighed else None
             control = T.arg("control", T.buffer(CONTROL, "float32"))
             made_before = updates[()] if updates is not None else step[()] // update.accumulate
             applies = _is_last(step, update.accumulate)
@@ -97,19 +101,26 @@ class Control:
                 applies = tirx.And(applies, total[NOT_FINITE] == 0.0)
             with T.sblock("control"):
                 T.buffer_store(control, tirx.Select(applies, f32(1.0), f32(0.0)), [APPLIES])
-                T.buffer_store(control, self._factor(total, scale), [FACTOR])
+                T.buffer_store(control, self._factor(total, scale, weights), [FACTOR])
                 T.buffer_store(control, tirx.Cast("float32", made_before), [UPDATES])
         return made()
 
-    def _factor(self, total: Any, scale: Any) -> ir.Expr:
+    def _factor(self, total: Any, scale: Any, weights: Any) -> ir.Expr:
         """The mean over micro-batches, without the loss scale, clipped by norm."""
-        share = f32(1.0 / self.update.accumulate)
+        share = f32(1.0 / self.update.accumulate) if weights is None else _share_of(weights)
         factor = share if scale is None else T.bind(share / scale[()])
         if self.update.clip_norm is None:
             return factor
         norm = T.bind(tirx.sqrt(total[SQUARES]) * share)
         wanted = T.bind(f32(self.update.clip_norm) / (norm + f32(_NORM_EPS)))
         return factor * MATHS.minimum(wanted, 1.0)
+
+
+def _share_of(weights: Any) -> ir.Expr:
+    """One over what the calls of an update weigh; 0 where that is nothing."""
+    total = T.bind(weights[IN_UPDATE])
+    share = f32(1.0) / tirx.Select(total > 0.0, total, f32(1.0))
+    return T.bind(tirx.Select(total > 0.0, share, f32(0.0)))
 
 
 def count_kernel(every: int) -> tirx.PrimFunc:

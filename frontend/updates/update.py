@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from odtc.core.ir.argument_roles import roles_attribute
-from odtc.core.specs import ACCUMULATOR, Argument, Block, Role, of_role
+from odtc.core.specs import ACCUMULATOR, Argument, Block, Role, TensorSpec, of_role
 from odtc.frontend.backward.differentiate import ADJOINT, differentiated, variable_of
 from odtc.frontend.backward.gradient_pieces import pieces
 from odtc.frontend.backward.merge_products import MergeProducts
@@ -33,10 +33,23 @@ from odtc.frontend.updates.update_kernels import (
     statistic_kernel,
     update_kernel,
 )
+from odtc.frontend.updates.weighing_kernels import SUMS, report_kernel, weigh_kernel
+
+# As no parameter's accumulator is called: its name ends with that of a weight, which has one.
+_SUMS_NAME = f"{ACCUMULATOR}/"
+
+
+def weights_argument() -> Argument:
+    """The state in which the weights of an update's calls, and of a step's, are added up."""
+    return Argument(Role.STATE, TensorSpec(_SUMS_NAME, SUMS))
 
 
 def add_updates(
-    name: str, module: tvm.IRModule, arguments: Sequence[Argument], update: Update
+    name: str,
+    module: tvm.IRModule,
+    arguments: Sequence[Argument],
+    update: Update,
+    weighed: int = 0,
 ) -> tvm.IRModule:
     """A module with the training step: the adjoint's body, then the updates.
 
@@ -45,6 +58,7 @@ def add_updates(
         module: what `differentiate` returns.
         arguments: of the training step, in order.
         update: how gradients change the weights.
+        weighed: calls of a step, where calls count as much as their labels weigh; else 0.
     """
     adjoint = module[ADJOINT]
     results, gradients = inner_results(adjoint)
@@ -57,12 +71,16 @@ def add_updates(
     with builder.function(name, params, dict(roles_attribute(arguments))):
         with builder.dataflow():
             replay_body(builder, adjoint, MergeProducts(adjoint))
-            phase = UpdatePhase(builder, update, variables, results[0])
+            loss, *results = results
+            weight = results.pop(0) if weighed else None
+            phase = UpdatePhase(builder, update, variables, loss)
+            if weight is not None:
+                phase.weigh(weight, weighed)
             updated = phase.emit(trained, gradients)
-            for item, value in zip(statistics, results[1 : 1 + len(statistics)], strict=True):
+            for item, value in zip(statistics, results[: len(statistics)], strict=True):
                 kernel = statistic_kernel(item.spec.shape)
-                updated.append(in_place(builder, kernel, [variables[item]], [value, results[0]]))
-            returned = [builder.emit_output(value) for value in (results[0], *updated)]
+                updated.append(in_place(builder, kernel, [variables[item]], [value, phase.loss]))
+            returned = [builder.emit_output(value) for value in (phase.loss, *updated)]
         builder.emit_func_output(relax.Tuple(returned))
     return builder.finalize()
 
@@ -75,6 +93,9 @@ class UpdatePhase:
         update: how gradients change the weights.
         variables: of the training step's arguments.
         loss: of the step; updates mark it.
+
+    Attributes:
+        loss: that the step returns.
     """
 
     def __init__(
@@ -84,7 +105,7 @@ class UpdatePhase:
         variables: Mapping[Argument, relax.Var],
         loss: relax.Expr,
     ) -> None:
-        self._builder, self._loss = builder, loss
+        self._builder, self.loss = builder, loss
         self._update = update
         # Apart: a file may name a weight as the step names its own arguments, such as `lr`.
         self._parameters = _by_name(variables, Role.PARAMETER)
@@ -92,6 +113,21 @@ class UpdatePhase:
         roles = {item.role: variable for item, variable in variables.items()}
         self._rate, self._step = roles[Role.LEARNING_RATE], roles[Role.STEP]
         self._updated: list[relax.Var] = []
+        # What labels of this call weigh, and the sums of it; none where all calls weigh the same.
+        self._weighed: tuple[relax.Expr, relax.Var] | None = None
+
+    def weigh(self, weight: relax.Expr, parts: int) -> None:
+        """Lets the calls of an update count as much as they weigh; before anything is updated.
+
+        Args:
+            weight: of this call.
+            parts: calls that make a step.
+        """
+        kernel = weigh_kernel(self._update.accumulate, parts)
+        sums = self._change(kernel, [self._states[_SUMS_NAME]], [self.loss, weight, self._step])
+        self._weighed = weight, sums
+        if parts > 1:
+            self.loss = self._call(report_kernel(parts), [sums, self.loss, self._step], ())
 
     def emit(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> list[relax.Var]:
         """Returns what was changed, for the step's result.
@@ -110,9 +146,11 @@ class UpdatePhase:
     def _accumulated(self, item: Argument, gradient: relax.Expr) -> relax.Var:
         """The sum of the gradients since the last update."""
         accumulator = self._states[f"{ACCUMULATOR}/{item.spec.name}"]
-        update = self._update
-        kernel = accumulate_kernel(item.trained_shape, update.accumulate, skips=update.skips)
-        others = [gradient, self._step, *([self._loss] if update.skips else [])]
+        update, weight = self._update, list(self._weighed[:1]) if self._weighed else []
+        kernel = accumulate_kernel(
+            item.trained_shape, update.accumulate, weighed=bool(weight), skips=update.skips
+        )
+        others = [gradient, self._step, *weight, *([self.loss] if update.skips else [])]
         return self._change(kernel, [accumulator], others)
 
     def _control(self, trained: Sequence[Argument], gradients: Sequence[relax.Expr]) -> relax.Var:
@@ -123,9 +161,11 @@ class UpdatePhase:
         *scaled, made = [self._states[item.spec.name] for item in scalar_arguments(update)] or [
             None
         ]
+        sums = list(self._weighed[1:]) if self._weighed else []
+        kernel = Control(update, weighed=bool(sums)).kernel()
         if made is None:
-            return self._call(Control(update).kernel(), operands, CONTROL)
-        control = self._call(Control(update).kernel(), [*operands, *scaled[:1], made], CONTROL)
+            return self._call(kernel, [*operands, *sums], CONTROL)
+        control = self._call(kernel, [*operands, *scaled[:1], made, *sums], CONTROL)
         if update.scaling:
             counts = rescale_kernel(update.scaling, update.accumulate)
         else:
@@ -139,7 +179,7 @@ class UpdatePhase:
         scale = [self._states[LOSS_SCALE]] if scaled else []
         total: relax.Expr = relax.const(np.zeros(TOTAL, np.float32))
         if self._update.skips:
-            total = self._call(loss_total_kernel(), [self._loss], TOTAL)
+            total = self._call(loss_total_kernel(), [self.loss], TOTAL)
         for item, gradient in zip(trained, gradients, strict=True):
             kernel = total_kernel(item.trained_shape, self._update.accumulate, scaled=scaled)
             total = self._call(kernel, [gradient, total, self._step, *scale], TOTAL)
@@ -173,7 +213,7 @@ class UpdatePhase:
             own = (0,) if update.ema is None else (0, len(changed) - 1)
             whole = own if item.block else range(len(changed))
             kernel = on_block(kernel, whole, item.spec.shape, block)
-        self._change(kernel, changed, [gradient, self._rate, clock, self._loss])
+        self._change(kernel, changed, [gradient, self._rate, clock, self.loss])
 
     def _change(
         self,

@@ -159,15 +159,19 @@ def _trust_ratio(shape: Sequence[int], buffers: Mapping[str, Any], change: Any) 
     return tirx.Select(usable, weight / tirx.Select(usable, direction, f32(1.0)), f32(1.0))
 
 
-def accumulate_kernel(shape: tuple[int, ...], every: int, *, skips: bool = False) -> tirx.PrimFunc:
-    """`(accumulator, g, step, [loss])`: adds g, to nothing at the first of `every` micro-batches.
+def accumulate_kernel(
+    shape: tuple[int, ...], every: int, *, weighed: bool = False, skips: bool = False
+) -> tirx.PrimFunc:
+    """`(accumulator, g, step, [weight], [loss])`: adds g, to nothing at the first of `every` calls.
 
-    Where updates may be skipped, the loss is looked at: with one that is not finite the sum becomes
-    NaN, so that the update of all of them is left out.
+    It is added times the weight of the call, where there is one. Where updates may be skipped, the
+    loss is looked at: with one that is not finite the sum becomes NaN, so that the update of all of
+    them is left out.
     """
     with kernel("accumulate") as made:
         accumulator, g = (T.arg(name, T.buffer(shape, "float32")) for name in ("accumulator", "g"))
         step = T.arg("step", T.buffer((), "int32"))
+        weight = T.arg("weight", T.buffer((), "float32")) if weighed else None
         loss = T.arg("loss", T.buffer((), "float32")) if skips else None
         is_first = T.bind(step[()] % every == 0)
         is_bad = None if loss is None else T.bind(is_not_finite([loss[()]]))
@@ -175,7 +179,8 @@ def accumulate_kernel(shape: tuple[int, ...], every: int, *, skips: bool = False
         def add(at: Index) -> None:
             # Not a product: what is left there may be infinite.
             old = tirx.Select(is_first, f32(0.0), accumulator[at])
-            new = g[at] if is_bad is None else tirx.Select(is_bad, f32(math.nan), g[at])
+            new = g[at] if weight is None else g[at] * weight[()]
+            new = new if is_bad is None else tirx.Select(is_bad, f32(math.nan), new)
             T.buffer_store(accumulator, old + new, at)
 
         for_each(shape, add)

@@ -51,3 +51,20 @@ class Course:
         left = [self.last_step - step] if self.last_step is not None else []
         left += [self.every - step % self.every] if self.every else []
         return min(left, default=2**31)
+
+
+def unfinished_text(steps: int, accumulate: int) -> str:
+    """Says that the last steps of a run have changed no weight; empty where they have.
+
+    Args:
+        steps: that the trainer has taken.
+        accumulate: steps that make an update.
+    """
+    left = steps % accumulate
+    if not left:
+        return ""
+    which = "step has" if left == 1 else f"{left} steps have"
+    return (
+        f"the last {which} changed no weight yet: {accumulate} make an update (accumulate). A run "
+        "that goes on from a checkpoint adds to them"
+    )

@@ -22,7 +22,7 @@ from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.callbacks import callbacks_of
-from odtc.runtime_rpc.loop.course import Course
+from odtc.runtime_rpc.loop.course import Course, unfinished_text
 from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
 from odtc.runtime_rpc.loop.going import go
@@ -116,6 +116,8 @@ def _end(run: Run, callbacks: Sequence[Callback], length: int | None) -> None:
             f"fit: the schedule was made for {length} steps, as many as the data seemed to have "
             f"in {run.course.epochs} epochs; there were {run.step}"
         )
+    if said := unfinished_text(run.trainer.steps, run.trainer.manifest.accumulate):
+        warn_caller(f"fit: {said}")
     for each in callbacks:
         if isinstance(each, BestCheckpoint):
             each.restored(run)

@@ -38,7 +38,8 @@ def add_update_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(1),
         default=1,
         metavar="N",
-        help="every N steps make one update, by the mean of their gradients (default: 1)",
+        help="every N steps make one update, that of their batches as one: by the mean of their "
+        "gradients, where each label that is not ignored counts the same (default: 1)",
     )
     add(
         "--ema", type=float, metavar="F", help="keep a moving average of the weights, such as 0.999"

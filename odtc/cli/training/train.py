@@ -254,7 +254,7 @@ def run(args: argparse.Namespace) -> int:
         if said := keep_features(going, kept_bytes):
             say(f"note: {said}")
         ended = take_steps(going, callbacks, done)
-        _say_skipped(trainer)
+        _say_left_out(trainer)
         if ended.number:
             return ended
         _say_stopped(going, best)
@@ -338,7 +338,12 @@ def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> None:
         say(f"note: the weights are those of step {run.step}; the best are in {best.path}: {what}")
 
 
-def _say_skipped(trainer: "Trainer") -> None:
+def _say_left_out(trainer: "Trainer") -> None:
+    """Says which steps have changed no weight."""
+    from odtc.runtime_rpc.loop.course import unfinished_text
+
+    if said := unfinished_text(trainer.steps, trainer.manifest.accumulate):
+        say(f"note: {said}")
     if count := trainer.skipped:
         what = f"{count} of {trainer.updates} updates were left out"
         say(f"note: {what}: not all of their gradients were finite")

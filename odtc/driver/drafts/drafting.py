@@ -16,6 +16,7 @@ from odtc.frontend.file.specialize import require_places, specialize
 from odtc.frontend.graph import drop_unread_inputs
 from odtc.frontend.losses.loss import SUM
 from odtc.frontend.losses.objective import Aim, Objective, join_losses
+from odtc.frontend.losses.weighing import is_weighed, note_of
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.operators.elements.dropout import set_dropout
@@ -85,7 +86,10 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
     require_no_statistics(source, selection.arguments(graph))
     require_finite(graph.parameters, selection.trained, source.broken)
     note_batch_norms(graph, selection.still)
-    shared = _shared(objective, micro_batches)
+    shared = _shared(source, objective, micro_batches)
+    steps = source.update.accumulate > 1
+    if steps and (said := note_of(objective.aims, several_lengths=source.length > 0)):
+        graph.notes.append(said)
     return Draft(source, graph, shared, selection, adapters, micro_batches)
 
 
@@ -110,11 +114,14 @@ def _normalised(sketch: Draft) -> Draft:
 _PLACING = Placing(_sketch, _normalised)
 
 
-def _shared(objective: Objective, micro_batches: int) -> Objective:
+def _shared(source: Source, objective: Objective, micro_batches: int) -> Objective:
     """The losses of a micro-batch, whose mean over all of them is that of the batch."""
+    calls = source.update.accumulate * micro_batches
+    weighed = calls > 1 and is_weighed(objective.aims, several_lengths=source.length > 0)
 
     def share(aim: Aim) -> Aim:
         sums = micro_batches > 1 and aim.loss.parts() == SUM
         return dataclasses.replace(aim, weight=aim.weight * micro_batches) if sums else aim
 
-    return dataclasses.replace(objective, aims=tuple(map(share, objective.aims)))
+    aims = tuple(map(share, objective.aims))
+    return dataclasses.replace(objective, aims=aims, weighed=micro_batches if weighed else 0)

@@ -303,16 +303,6 @@ def test_what_is_fed_is_a_whole_batch(tmp_path: Path) -> None:
     [
         ({"micro_batches": 3}, UsageError, "3 micro-batches do not divide a batch of 8"),
         ({"micro_batches": 0}, UsageError, "0 micro-batches do not divide"),
-        (
-            {"micro_batches": 2, "loss": odtc.CrossEntropy(weight=(1, 2, 3, 4, 5))},
-            UnsupportedError,
-            "cannot run as 2 micro-batches: .* the weights of the labels' classes",
-        ),
-        (
-            {"micro_batches": 2, "loss": odtc.NLL(ignore_index=0)},
-            UnsupportedError,
-            "the labels that are not ignored",
-        ),
     ],
 )
 def test_what_cannot_be_cut(options: dict, error: type, text: str, tmp_path: Path) -> None:

@@ -254,3 +254,18 @@ def test_a_schedule_that_was_made_for_another_length_is_said(artifact: odtc.Arti
     unknown = iter([(X[:8], Y[:8])])
     with pytest.raises(UsageError, match="nothing says how many steps"):
         fitted(artifact, data=unknown, schedule=odtc.schedules.Cosine)
+
+
+def test_steps_that_came_to_no_update_are_said(tmp_path: Path, recwarn: pytest.WarningsRecorder):
+    update = odtc.Update("sgd", accumulate=4)
+    trainer = step_of(tmp_path, "cross-entropy", optimizer=update).trainer(threads=1)
+    before = trainer.parameters()
+    with pytest.warns(
+        UserWarning, match="fit: the last 3 steps have changed no weight yet: 4 make"
+    ):
+        trainer.fit((X, Y), lr=0.1, steps=3)
+    for name, value in trainer.parameters().items():
+        np.testing.assert_array_equal(value, before[name])
+    recwarn.clear()
+    trainer.fit((X, Y), lr=0.1, steps=1)
+    assert not [each for each in recwarn if "changed no weight" in str(each.message)]
