@@ -63,6 +63,7 @@ class Graph:
         untrainable: weights that no option trains, as they are no float tensors, each with what to
             do instead.
         folded_bytes: of constants that were computed from others.
+        detached: tensors that count as constants in the backward pass.
         unrolled_nodes: that loops became.
         unrolled_bytes: of these.
     """
@@ -90,6 +91,7 @@ class Graph:
     aside: dict[str, str] = field(default_factory=dict)
     untrainable: list[str] = field(default_factory=list)
     folded_bytes: int = 0
+    detached: set[str] = field(default_factory=set)
     unrolled_nodes: int = 0
     unrolled_bytes: int = 0
 

@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812
 from tvm.relax.frontend.onnx import onnx_frontend
+from tvm.relax.op.grad import no_grad
 
 from odtc.core.coded import Coded
 from odtc.core.errors import UnsupportedError
@@ -86,6 +87,8 @@ def import_forward(graph: Graph, varied: Collection[str] | None = None) -> tvm.I
                 results = _convert(builder, Node(graph, proto), inputs, wide)
                 for name, result in zip(proto.output, results, strict=False):
                     values[name] = result
+                    if name in graph.detached:
+                        values[name] = builder.emit(no_grad(result))
                     if isinstance(result, relax.Var):
                         held.setdefault(result, tags[name])
             outputs = [values[name] for name in graph.outputs]

@@ -10,18 +10,21 @@ LoRA", 2023):
     Conv           y + Conv1x1(scale * Conv(x, A), B)   A [rank, in, *kernel], B [out, rank, 1, 1]
     Gather         y + (scale * A[ids]) B               A [words, rank], B [rank, width]
 
-Where dropout is asked for, the x of the second term has it in a training step, but for embeddings,
-as in PEFT. The term is zero at first, as in the authors' own code: B is zero and A uniform within
-±1 / sqrt(fan-in); of an embedding A is zero and B normal. What comes of it can be merged into the
-weights (`odtc/core/adapters.py`), so the trained model needs no other graph than the original.
+With magnitudes (DoRA) all of it, but for a bias, is scaled for each output channel
+(`frontend/trained/dora.py`). Where dropout is asked for, the x of the second term has it in a
+training step, but for embeddings, as in PEFT. The term is zero at first, as in the authors' own
+code: B is zero and A uniform within ±1 / sqrt(fan-in); of an embedding A is zero and B normal. What
+comes of it can be merged into the weights (`odtc/core/adapters.py`), so the trained model needs no
+other graph than the original.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
+import onnx
 
 from odtc.core.adapters import Adapter
 from odtc.core.errors import UnsupportedError, UsageError
@@ -40,12 +43,15 @@ from odtc.core.options.checked_options import (
 from odtc.core.options.option_text import LORA_FORM, parse_options
 from odtc.frontend.graph import Graph
 from odtc.frontend.trained.all_linear import ALL_LINEAR, all_linear
+from odtc.frontend.trained.dora import norms_of, scale_nodes
 from odtc.frontend.trained.layers import Layer, layers_of
 from odtc.frontend.trained.lora_forms import FORMS, AdapterForm, adapted_nodes, refusal
 from odtc.frontend.trained.quantised_layers import quantised_layers
 from odtc.frontend.trained.selection import Selection
 
 _ALL = "*"
+# As PEFT calls it, after the module's name.
+_MAGNITUDE = ".lora_magnitude_vector"
 # A form and whether it reads a matrix transposed.
 _Way = tuple[AdapterForm | None, bool]
 
@@ -66,9 +72,11 @@ class LoRA:
         rslora: whether the terms are scaled by alpha / sqrt(rank) (rank-stabilised LoRA).
         dropout: share of the elements of an adapter's input that a training step drops, below 1;
             an embedding's has none.
+        dora: whether each output channel of an adapted weight has a magnitude that is trained, too
+            (DoRA). Not with dropout.
 
     Raises:
-        UsageError: a value is outside its range.
+        UsageError: a value is outside its range, or dora has dropout.
     """
 
     rank: int = count(8)
@@ -77,9 +85,16 @@ class LoRA:
     seed: int = natural(0)
     rslora: bool = switch(False)
     dropout: float = fraction(0.0)
+    dora: bool = switch(False)
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.dora and self.dropout:
+            raise UsageError(
+                f"adapters with dora have no dropout, which is {self.dropout:g}",
+                hint="leave one of them out: the layer itself would be computed a second time, "
+                "from what the dropout leaves",
+            )
 
     @property
     def scale(self) -> float:
@@ -138,19 +153,37 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
         if layer.weight not in adapters:
             adapters[layer.weight] = _add_parameters(graph, layer, lora, rng)
     nodes = {layer.position: layer for layer in layers}
+    scales = _scales(graph, layers, adapters)
     graph.nodes = [
         new
         for position, node in enumerate(graph.nodes)
         for new in (
-            adapted_nodes(graph, nodes[position], adapters[nodes[position].weight])
-            if position in nodes
-            else [node]
+            *scales.get(position, ()),
+            *(
+                adapted_nodes(graph, nodes[position], adapters[nodes[position].weight])
+                if position in nodes
+                else [node]
+            ),
         )
     ]
     graph.infer_shapes()
-    added = [name for adapter in adapters.values() for name in (adapter.down, adapter.up)]
+    added = [name for adapter in adapters.values() for name in adapter.tensors]
     trained = {**selection.trained, **dict.fromkeys(added)}
     return replace(selection, trained=trained), tuple(adapters.values())
+
+
+def _scales(
+    graph: Graph, layers: Sequence[Layer], adapters: Mapping[str, Adapter]
+) -> dict[int, list[onnx.NodeProto]]:
+    """The nodes of the scales of output channels, by the position of the first that reads them."""
+    found: dict[int, list[onnx.NodeProto]] = {}
+    seen: set[str] = set()
+    for layer in layers:
+        adapter = adapters[layer.weight]
+        if adapter.magnitude and layer.weight not in seen:
+            seen.add(layer.weight)
+            found[layer.position] = list(scale_nodes(graph, layer, adapter))
+    return found
 
 
 def _targets(graph: Graph, lora: LoRA) -> list[Layer]:
@@ -232,7 +265,8 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
     down_shape, up_shape = form.shapes(channels_first, lora.rank)
     stem = plain_name(layer.weight).removesuffix(".weight")
     down, up = (stem + suffix for suffix in form.suffixes)
-    for name in (down, up):
+    magnitude = stem + _MAGNITUDE if lora.dora else ""
+    for name in (down, up, magnitude):
         if name in graph.shapes:
             raise UsageError(f"LoRA: the model has a tensor {name!r} already", where=str(layer))
     bound = 1.0 / math.sqrt(math.prod(channels_first[1:]))
@@ -241,8 +275,11 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
         first, second = np.zeros(down_shape), rng.standard_normal(up_shape)
     graph.parameters[down] = first.astype(np.float32)
     graph.parameters[up] = second.astype(np.float32)
+    if magnitude:
+        # Of integers the norms are not known yet: `set_magnitudes`.
+        graph.parameters[magnitude] = norms_of(_weight(graph, layer), transposed=transposed)
     dropout = 0.0 if form.zero_first else lora.dropout
-    return Adapter(layer.weight, down, up, lora.scale, transposed, dropout)
+    return Adapter(layer.weight, down, up, lora.scale, transposed, dropout, magnitude)
 
 
 def _weight(graph: Graph, layer: Layer) -> np.ndarray:

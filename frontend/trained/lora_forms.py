@@ -13,6 +13,7 @@ from onnx import helper
 
 from odtc.core.adapters import Adapter
 from odtc.frontend.graph import Graph, attributes
+from odtc.frontend.trained.dora import bias_nodes, scale_of, without_bias
 from odtc.frontend.trained.layers import Layer
 
 Shape = tuple[int, ...]
@@ -89,7 +90,10 @@ def refusal(layer: Layer, rank: int) -> str:
 
 
 def adapted_nodes(graph: Graph, layer: Layer, adapter: Adapter) -> Iterator[onnx.NodeProto]:
-    """The layer's node, then those of its adapter; the last one has the old result's name."""
+    """The layer's node, then those of its adapter; the last one has the old result's name.
+
+    The magnitude, where there is one, scales what is the layer's without its bias.
+    """
     node, attrs, result = layer.node, attributes(layer.node), layer.node.output[0]
     apply_down, apply_up = FORMS[layer.op_type].operators
 
@@ -103,6 +107,7 @@ def adapted_nodes(graph: Graph, layer: Layer, adapter: Adapter) -> Iterator[onnx
     source = f"{result}::dropped" if adapter.dropout else node.input[0]
     data = [adapter.down, node.input[1]] if is_gather else [source, adapter.down]
     node.output[0] = f"{result}::base"
+    bias = without_bias(graph, layer) if adapter.magnitude else ""
     yield node
     if adapter.dropout and graph.opset < _RATIO_INPUT_SINCE:
         yield emit("Dropout", [node.input[0]], "dropped", ratio=adapter.dropout)
@@ -112,6 +117,10 @@ def adapted_nodes(graph: Graph, layer: Layer, adapter: Adapter) -> Iterator[onnx
     yield emit(apply_down, data, "lora_A", **(attrs if is_conv else {}))
     yield emit("Mul", [f"{result}::lora_A", factor], "scaled")
     yield emit(apply_up, [f"{result}::scaled", adapter.up], "lora_B")
-    last = emit("Add", [f"{result}::base", f"{result}::lora_B"], "adapted")
-    last.output[0] = result
-    yield last
+    added = [emit("Add", [f"{result}::base", f"{result}::lora_B"], "adapted")]
+    if adapter.magnitude:
+        added.append(emit("Mul", [f"{result}::adapted", scale_of(adapter)], "whole"))
+    if bias:
+        added.extend(bias_nodes(graph, layer, bias, result))
+    added[-1].output[0] = result
+    yield from added

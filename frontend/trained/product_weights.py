@@ -45,6 +45,9 @@ def _reads(graph: Graph) -> tuple[dict[str, str], Counter[str]]:
     """Transposes of parameters, by what they give; and how often each tensor is read."""
     turned, reads = dict[str, str](), Counter[str](graph.outputs)
     for node in graph.nodes:
+        if node.op_type == "Mul" and node.input[0] == node.input[1]:
+            # Squares, of a norm: each element is read where it is.
+            continue
         reads.update([*node.input, *(names_read(node) - {*node.input})])
         if node.op_type == "Transpose" and node.input[0] in graph.parameters:
             turned[node.output[0]] = node.input[0]

@@ -10,6 +10,11 @@ An adapter stands beside a weight W as two small tensors, `down` (A) and `up` (B
 
 and the model computes as if it had the weight W + scale * (down, then up). In files they have the
 names and shapes of Hugging Face PEFT: matrices are transposed there.
+
+With a `magnitude` (DoRA), one number for each output channel, the model computes as if it had that
+weight over the norm of each of its output channels, times the magnitude.
+
+    Liu et al., "DoRA: Weight-Decomposed Low-Rank Adaptation", 2024
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,6 +38,7 @@ class Adapter:
         scale: factor of their product: alpha / rank, or alpha / sqrt(rank).
         transposed: whether a matrix is stored `[out, in]`.
         dropout: share of its input's elements that a training step drops.
+        magnitude: name of the norms of the weight's output channels; empty where it has none.
     """
 
     weight: str
@@ -41,12 +47,18 @@ class Adapter:
     scale: float
     transposed: bool = False
     dropout: float = 0.0
+    magnitude: str = ""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of all that it is made of."""
+        return self.down, self.up, *([self.magnitude] if self.magnitude else [])
 
     def merged(self, weights: Mapping[str, np.ndarray]) -> np.ndarray:
         """The weight with its adapter, of the weight's shape; float32.
 
         Args:
-            weights: at least the weight, if it is of floats, `down` and `up`, by name.
+            weights: at least the weight, if it is of floats, and `tensors`, by name.
 
         Raises:
             UnsupportedError: the weight is kept as integers.
@@ -64,7 +76,17 @@ class Adapter:
         else:
             delta = np.tensordot(up.reshape(up.shape[:2]), down, axes=1)
         delta = self.scale * (delta.T if self.transposed else delta)
-        return (weight + delta).astype(np.float32)
+        whole = weight + delta
+        if self.magnitude:
+            whole *= self._factors(whole, weights[self.magnitude])
+        return whole.astype(np.float32)
+
+    def _factors(self, whole: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
+        """What the output channels of a weight are multiplied by to be as large as is learned."""
+        first = whole.ndim > 2 or self.transposed
+        axes = tuple(range(1, whole.ndim)) if first else (0,)
+        norms = np.sqrt((whole**2).sum(axis=axes, keepdims=True))
+        return magnitude.astype(np.float64).reshape(norms.shape) / norms
 
 
 def merge_adapters(
@@ -83,7 +105,7 @@ def without_adapters(
     weights: Mapping[str, np.ndarray], adapters: Iterable[Adapter]
 ) -> dict[str, np.ndarray]:
     """The weights of the model as they are beside their adapters."""
-    added = {name for adapter in adapters for name in (adapter.down, adapter.up)}
+    added = {name for adapter in adapters for name in adapter.tensors}
     return {k: v for k, v in weights.items() if k not in added}
 
 

@@ -86,6 +86,11 @@ def write_gguf_adapters(
         UnsupportedError: a module has no tensor in llama.cpp.
     """
     first = adapters[0]
+    if first.magnitude:
+        raise UnsupportedError(
+            "llama.cpp has no magnitudes (dora) beside its adapters",
+            hint="export the model with the adapters merged, for llama.cpp's converter",
+        )
     keys = {
         "general.architecture": base.kind.architecture,
         "general.type": "adapter",

@@ -19,7 +19,7 @@ CONFIG = "adapter_config.json"
 # Options under which PEFT computes something else than W + scale * A B; off, absent or empty they
 # change nothing.
 _OTHER_KINDS = (
-    *("use_dora", "use_qalora", "use_bdlora", "alora_invocation_tokens", "arrow_config"),
+    *("use_qalora", "use_bdlora", "alora_invocation_tokens", "arrow_config"),
     *("layer_replication", "kasa_config", "velora_config", "lora_ga_config"),
 )
 _PATTERNS = ("rank_pattern", "alpha_pattern")
@@ -77,7 +77,7 @@ def config_of(
         "r": rank,
         "target_modules": sorted(module_of(each) for each in adapters),
         "task_type": None,
-        "use_dora": False,
+        "use_dora": bool(first.magnitude),
         "use_rslora": False,
     }
 
@@ -137,6 +137,12 @@ def _differences(
     kind = config.get("peft_type")
     if kind != "LORA":
         yield f"peft_type is {kind!r} in the folder, and the step has LORA"
+        return
+    theirs, ours = bool(config.get("use_dora")), any(each.magnitude for each in adapters)
+    if theirs != ours:
+        has = {True: "DoRA (use_dora)", False: "plain LoRA"}
+        wanted = str(theirs).lower()
+        yield f"the folder has {has[theirs]}, and the step {has[ours]}: --lora dora={wanted}"
         return
     for name in _OTHER_KINDS:
         if config.get(name):

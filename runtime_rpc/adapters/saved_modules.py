@@ -28,7 +28,7 @@ def saved_modules(manifest: Manifest, skeleton: Path) -> Mapping[str, list[Argum
             with another module, or has no module.
     """
     adapted = {adapter.weight for adapter in manifest.adapters}
-    added = {name for adapter in manifest.adapters for name in (adapter.down, adapter.up)}
+    added = {name for adapter in manifest.adapters for name in adapter.tensors}
     weights = [item for item in manifest.of_role(*WEIGHT_ROLES) if item.spec.name not in added]
     moved = [item for item in weights if item.role in (Role.PARAMETER, Role.STATISTIC)]
     found = {_module(item.spec.name): item.spec.name for item in moved}

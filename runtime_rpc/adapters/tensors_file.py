@@ -34,7 +34,7 @@ def adapter_arguments(manifest: Manifest) -> list[Argument]:
         raise UsageError(
             "the step trains no adapters", hint="compile the model with lora, or --lora rank=8"
         )
-    added = {name for adapter in manifest.adapters for name in (adapter.down, adapter.up)}
+    added = {name for adapter in manifest.adapters for name in adapter.tensors}
     return [item for item in manifest.of_role(*WEIGHT_ROLES) if item.spec.name in added]
 
 

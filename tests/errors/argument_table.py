@@ -184,6 +184,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "targets": NOT_TEXT,
         "seed": (*NOT_OPTION_COUNT[:-2], -1),
         "rslora": NOT_SWITCH,
+        "dora": NOT_SWITCH,
         "dropout": (*NOT_NUMBER, -0.5, 1.0, np.inf),
     },
     "LiveView": {"console": (5, "stderr", True)},

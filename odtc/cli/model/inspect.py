@@ -308,7 +308,8 @@ def _update_rows(update: dict[str, Any]) -> list[tuple[str, str]]:
 def _adapter(manifest: "Manifest", adapter: "Adapter") -> str:
     (up,) = (item.spec for item in manifest.arguments if item.spec.name == adapter.up)
     rank = up.shape[0 if len(up.shape) == 2 else 1]
-    return f"{adapter.weight}, rank {rank}, scale {adapter.scale:g}"
+    magnitudes = ", with magnitudes (DoRA)" if adapter.magnitude else ""
+    return f"{adapter.weight}, rank {rank}, scale {adapter.scale:g}{magnitudes}"
 
 
 def _exact(count: int) -> str:

@@ -20,6 +20,7 @@ from odtc.frontend.losses.weighing import is_weighed, note_of
 from odtc.frontend.normalize.pipeline import normalize
 from odtc.frontend.normalize.structure import note_batch_norms
 from odtc.frontend.operators.elements.dropout import set_dropout
+from odtc.frontend.trained.dora import set_magnitudes
 from odtc.frontend.trained.narrow import narrow_frozen
 from odtc.frontend.trained.quantise import frozen_axes, quantise_frozen
 from odtc.frontend.trained.stored_codes import put_codes, set_codes_apart
@@ -108,6 +109,7 @@ def _normalised(sketch: Draft) -> Draft:
     if is_cpu:
         put_codes(graph, source.kept)
         narrow_frozen(graph, source.read.parameters, selection)
+    set_magnitudes(graph, sketch.adapters)
     return sketch
 
 

@@ -123,7 +123,7 @@ def _reasons(step: Step, kept: Mapping[str, np.ndarray]) -> Iterator[str]:
         if item.in_file
         for name in (item.weight, *item.beside)
     }
-    added = {name for each in step.draft.adapters for name in (each.down, each.up)}
+    added = {name for each in step.draft.adapters for name in each.tensors}
     said = {
         "rounded by --quantize": rounded,
         "codes that the step reads in another order than the file has them": codes,

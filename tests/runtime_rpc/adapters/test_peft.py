@@ -110,7 +110,7 @@ REFUSED = {
     "q_proj has rank 3 in the folder, and 2 in the step": {"r": 3},
     r"q_proj has scale 1 in the folder, and 3 in the step \(alpha / rank\)": {"lora_alpha": 2},
     r"scale 4\.24264 in the folder": {"use_rslora": True},
-    "use_dora is set in the folder, and the step has plain LoRA": {"use_dora": True},
+    r"the folder has DoRA \(use_dora\), and the step plain LoRA": {"use_dora": True},
     r"lora_A.weight', \[16, 2\] in the file and not there in the step": {
         "target_modules": [*TARGETS, "v_proj"]
     },

@@ -89,7 +89,7 @@ FILES: dict[str, Callable[[onnx.ModelProto], Dense]] = {"qdq": as_qdq, "nbits": 
 FORMATS = ("int8", "int4{block=16}", *FILES)
 
 
-def over(form: str, folder: Path) -> tuple[nn.Module, odtc.Artifact]:
+def over(form: str, folder: Path, lora: odtc.LoRA = LORA) -> tuple[nn.Module, odtc.Artifact]:
     """A model with the weights that a base stands for, and a step over that base."""
     module, path = language("llama"), folder / "m.onnx"
     odtc.from_torch(module, {"input_ids": tokens(0)[0]}, path)
@@ -100,7 +100,7 @@ def over(form: str, folder: Path) -> tuple[nn.Module, odtc.Artifact]:
         dense = FILES[form](model)
         onnx.save(model, path)
     artifact = odtc.compile(
-        path, batch=BATCH, optimizer="adamw", loss=LOSS, lora=LORA, params=[], quantize=quantize
+        path, batch=BATCH, optimizer="adamw", loss=LOSS, lora=lora, params=[], quantize=quantize
     )
     if quantize:
         dense = artifact.trainer(threads=1).parameters()
