@@ -1,7 +1,7 @@
 """`adapter_config.json` of Hugging Face PEFT: written of a step's adapters, and compared with them.
 
 What a folder of PEFT computes is a matter of two files: tensors, and this one, which has the factor
-of their product. Options that make PEFT compute anything else are refused by name.
+of their product. `odtc/runtime_rpc/adapters/peft_fields.py` has what becomes of each field.
 """
 
 import json
@@ -14,14 +14,9 @@ from typing import Any
 from odtc.core.adapters import Adapter, rank_of
 from odtc.core.errors import ArtifactError, UnsupportedError
 from odtc.core.onnx_model.quantised_names import plain_name
+from odtc.runtime_rpc.adapters.peft_fields import refusals
 
 CONFIG = "adapter_config.json"
-# Options under which PEFT computes something else than W + scale * A B; off, absent or empty they
-# change nothing.
-_OTHER_KINDS = (
-    *("use_qalora", "use_bdlora", "alora_invocation_tokens", "arrow_config"),
-    *("layer_replication", "kasa_config", "velora_config", "lora_ga_config"),
-)
 _PATTERNS = ("rank_pattern", "alpha_pattern")
 _SUFFIXES = (".lora_A.weight", ".lora_embedding_A")
 
@@ -144,9 +139,7 @@ def _differences(
         wanted = str(theirs).lower()
         yield f"the folder has {has[theirs]}, and the step {has[ours]}: --lora dora={wanted}"
         return
-    for name in _OTHER_KINDS:
-        if config.get(name):
-            yield f"{name} is set in the folder, and the step has plain LoRA"
+    yield from refusals(config)
     for adapter in adapters:
         module, rank = module_of(adapter), rank_of(shapes[adapter.down])
         there = _of_module(config, module, "rank_pattern", "r", 8)

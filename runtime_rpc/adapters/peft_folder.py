@@ -26,6 +26,7 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.fitting import fitted
 from odtc.runtime_rpc.adapters.peft_config import CONFIG, check_config, config_of, read_config
+from odtc.runtime_rpc.adapters.peft_fields import notes
 from odtc.runtime_rpc.adapters.stored import stored_tensors
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
 
@@ -79,7 +80,8 @@ def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, n
     shapes = {item.spec.name: item.spec.shape for item in items}
     config = read_config(folder)
     check_config(config, manifest.adapters, shapes, str(folder))
-    _tell_dropout(config, manifest, path)
+    for note in notes(config, manifest.adapters):
+        warn_caller(f"{path}: {note}")
     if not (folder / TENSORS).is_file() and (folder / _PICKLED).is_file():
         raise ArtifactError(
             f"the folder has {_PICKLED}, which holds code, and no {TENSORS}",
@@ -100,18 +102,6 @@ def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, n
             "which the step trains beside them: those stay as they are"
         )
     return found
-
-
-def _tell_dropout(
-    config: Mapping[str, Any], manifest: Manifest, path: str | os.PathLike[str]
-) -> None:
-    """Warns where the step goes on with another dropout than the folder's adapters had."""
-    here, there = max(each.dropout for each in manifest.adapters), config.get("lora_dropout", 0.0)
-    if here != there:
-        warn_caller(
-            f"{path}: the folder's adapters were trained with a dropout of {there}, the step has "
-            f"{here:g}"
-        )
 
 
 def _names(given: object, path: str | os.PathLike[str]) -> list[str]:

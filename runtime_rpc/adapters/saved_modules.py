@@ -3,7 +3,7 @@
 PEFT takes a whole module, so all weights of it that the step has go with those that it trains.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import onnx
@@ -13,6 +13,7 @@ from odtc.core.errors import UnsupportedError
 from odtc.core.onnx_model.weight_list import read_weight_list
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 
+_SHOWN = 3
 _HINT = "train other parameters beside the adapters, or export the model with merge=False"
 
 
@@ -52,6 +53,17 @@ def saved_modules(manifest: Manifest, skeleton: Path) -> Mapping[str, list[Argum
                 hint=_HINT,
             )
     return saved
+
+
+def moved_text(names: Iterable[str]) -> str:
+    """Says that weights that a folder has trained are frozen in the step."""
+    listed = sorted(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return (
+        f"{', '.join(listed[:_SHOWN])}{more} of the folder were trained there: they are taken up, "
+        "but this step does not train them, and its export_peft leaves them out; compile with "
+        "--train for these names, too"
+    )
 
 
 def _module(name: str) -> str:

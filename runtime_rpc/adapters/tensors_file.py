@@ -16,6 +16,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import atomic_write
 from odtc.core.disk.tensor_file import write_tensors
 from odtc.core.errors import ArtifactError, UsageError
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.fitting import fitted
 from odtc.runtime_rpc.adapters.stored import stored_tensors
@@ -61,11 +62,10 @@ def write_adapters(
     Raises:
         OutputError: the file cannot be written.
     """
-    scales = {str(adapter.scale) for adapter in manifest.adapters}
     metadata = {
         "format": _FORMAT,
         "model_sha256": manifest.model_sha256,
-        "scale": ",".join(sorted(scales)),
+        "scale": _scales(manifest),
     }
     with atomic_write(path) as temporary:
         named = dict(to_peft(k, v) for k, v in tensors.items())
@@ -76,7 +76,7 @@ def read_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str,
     """The adapters' tensors, by the name of the step's argument.
 
     Raises:
-        ArtifactError: the file is missing, damaged, or of another model or rank.
+        ArtifactError: the file is missing, damaged, or of another model, rank or scale.
         UsageError: the step has no adapters.
     """
     where = str(path)
@@ -88,4 +88,33 @@ def read_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str,
             where=where,
             hint="take adapters of the same model, rank and targets",
         )
-    return fitted(stored, expected, where)
+    found = fitted(stored, expected, where)
+    _check_scale(metadata.get("scale"), manifest, where)
+    return found
+
+
+def _check_scale(given: str | None, manifest: Manifest, where: str) -> None:
+    """Checks that a file's adapters were trained with the step's factor of their product.
+
+    A warning tells of a file that does not say it.
+
+    Raises:
+        ArtifactError: they were trained with another one.
+    """
+    wanted = _scales(manifest)
+    if given is None:
+        warn_caller(
+            f"{where}: the file does not say the scale (alpha / rank) that its adapters were "
+            f"trained with; the step has {wanted}. A folder of PEFT does"
+        )
+    elif given != wanted:
+        raise ArtifactError(
+            f"the adapters were trained with the scale {given} (alpha / rank), and the step has "
+            f"{wanted}",
+            where=where,
+            hint="compile the step with the file's alpha: --lora rank=R,alpha=ALPHA",
+        )
+
+
+def _scales(manifest: Manifest) -> str:
+    return ",".join(sorted({str(adapter.scale) for adapter in manifest.adapters}))

@@ -4,15 +4,17 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.errors import UnsupportedError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional
-from odtc.core.specs import WEIGHT_ROLES
+from odtc.core.specs import WEIGHT_ROLES, Role
 from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model, write_gguf_adapters
 from odtc.runtime_rpc.adapters.peft_folder import read_folder, write_folder
-from odtc.runtime_rpc.adapters.saved_modules import saved_modules
+from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_modules
 from odtc.runtime_rpc.adapters.tensors_file import (
     adapter_arguments,
     read_adapters,
@@ -23,6 +25,7 @@ from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.guards.turns import alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.lengths.feed import LengthEvaluations
+from odtc.runtime_rpc.memory.allocation import averaged
 from odtc.runtime_rpc.state.device_state import DeviceState
 
 if TYPE_CHECKING:
@@ -192,7 +195,8 @@ class ExportableState(DeviceState):
     def load_adapters(self, path: str | os.PathLike[str]) -> None:
         """Takes up adapters that were exported alone, or those of a folder of Hugging Face PEFT.
 
-        Modules that the folder saved whole are taken up, too.
+        Modules that the folder saved whole are taken up, too; a warning names those that the step
+        does not train. Moving averages of all these begin anew; the optimizer's state stays.
 
         Args:
             path: of the file, or of the folder.
@@ -205,7 +209,12 @@ class ExportableState(DeviceState):
         read = read_folder if os.path.isdir(path) else read_adapters
         tensors = read(path, self._manifest)
         weights = self._manifest.of_role(*WEIGHT_ROLES)
+        found = {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
+        still = self._engine.read([item for item in found if item.role is Role.FROZEN])
+        moved = [item for item, value in still.items() if not np.array_equal(value, found[item])]
+        kept = {averaged(item): item for item in self._manifest.of_role(Role.AVERAGE)}
+        found |= {kept[name]: value for name, value in tensors.items() if name in kept}
         with uninterrupted():
-            self._engine.write(
-                {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
-            )
+            self._engine.write(found)
+        if moved:
+            warn_caller(f"{os.fspath(path)}: {moved_text(item.spec.name for item in moved)}")
