@@ -248,7 +248,7 @@ def test_each_of_several_cpus_has_its_own_features():
 
 def test_caches_are_those_that_all_cpus_have():
     both = parse_target("android-cpu{mcpu=cortex-x1+cortex-a55}")
-    assert both.caches == caches_of(["cortex-a55"]) == Caches(32 << 10, 128 << 10)
+    assert both.caches == caches_of(["cortex-a55"]) == Caches(32 << 10, 128 << 10, loaded=8)
     assert parse_target("android-cpu{mcpu=cortex-a76}").caches == Caches(64 << 10, 512 << 10)
     assert parse_target("host-cpu{mcpu=haswell}").caches is None
 
@@ -256,8 +256,8 @@ def test_caches_are_those_that_all_cpus_have():
 def test_kernels_are_fitted_to_the_caches_of_their_core():
     targets = (f"android-cpu{{mcpu=cortex-{core}}}" for core in ("a55", "a76", "x1"))
     machines = [family_of(parse_target(each).resolved()).products.machine for each in targets]
-    known = [(m.first_bytes, m.cache_bytes) for m in machines if isinstance(m, Machine)]
-    assert known == [(1 << 14, 1 << 16), (1 << 15, 1 << 18), (1 << 15, 1 << 19)]
+    known = [(m.first_bytes, m.cache_bytes, m.blocked) for m in machines if isinstance(m, Machine)]
+    assert known == [(1 << 14, 1 << 16, 2), (1 << 15, 1 << 18, 0), (1 << 15, 1 << 19, 0)]
 
 
 def test_an_x86_cpu_is_not_one_of_a_phone():

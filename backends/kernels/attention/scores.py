@@ -123,7 +123,7 @@ def tile_within(machine: Machine, rows: int, width: int, multiple: int | None = 
     """
     vectors = -(-width // machine.lanes)
     tiles = [
-        Tile(_rows(rows, machine.accumulators // v, multiple), v, machine.lanes)
+        machine.tile_of(_rows(rows, machine.accumulators // v, multiple), v)
         for v in range(1, 5)
         if vectors % v == 0
     ]

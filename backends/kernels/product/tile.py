@@ -22,6 +22,8 @@ from odtc.backends.kernels.common.vectors import ramp, splat
 
 # Fused multiply-adds in flight that keep two units of a latency of four busy.
 IN_FLIGHT = 8
+# Rows of the left operand whose addresses are kept in registers, of 31 for integers.
+_ADDRESSED = 12
 # How much longer a step takes whose sums are in memory.
 _SPILLED = 3
 
@@ -38,6 +40,8 @@ class Machine(MachineModel):
         has_half: whether products are to multiply float16, where that pays.
         first_bytes: what blocks that are read again and again may have in the first-level cache,
             about a half; 0 where they are only fitted to the second one.
+        blocked: cycles in which it begins no multiply-add for a load of a vector, where its loads
+            are narrower than its vectors; 0 where they go beside multiply-adds.
     """
 
     lanes: int
@@ -46,6 +50,7 @@ class Machine(MachineModel):
     widths: tuple[int, ...] = (1, 2, 3, 4)
     has_half: bool = False
     first_bytes: int = 0
+    blocked: int = 0
 
     @property
     def multiplies(self) -> str:
@@ -76,7 +81,7 @@ class Machine(MachineModel):
         the one before it.
         """
         shapes = [
-            Tile(_even(rows, self.accumulators // vectors), vectors, self.lanes_of(dtype), dtype)
+            self.tile_of(_even(rows, self.accumulators // vectors), vectors, dtype)
             for vectors in self.widths
         ]
         best = min(shapes, key=lambda tile: tile.cost(rows, columns))
@@ -94,7 +99,7 @@ class Machine(MachineModel):
         divisor of the rows is better than a fuller tile.
         """
         shapes = [
-            Tile(height, vectors, self.lanes_of(dtype), dtype)
+            self.tile_of(height, vectors, dtype)
             for vectors in self.widths
             for height in range(1, min(rows, self.accumulators // vectors) + 1)
         ]
@@ -105,6 +110,10 @@ class Machine(MachineModel):
             for height in range(1, min(rows, most) + 1)
         )
         return self._decided(best, others, lambda tile: tile.cost_of_sums(rows, columns))
+
+    def tile_of(self, rows: int, vectors: int, dtype: str = "float32") -> "Tile":
+        """A tile of a given shape on this machine."""
+        return Tile(rows, vectors, self.lanes_of(dtype), dtype, self.blocked)
 
     def _registers(self) -> Iterator[tuple[int, int]]:
         """Vectors of a tile, and its rows at most, with some registers more than are counted on."""
@@ -157,12 +166,14 @@ class Tile:
         vectors: vectors of the right operand in a step.
         lanes: elements of a vector.
         dtype: of the operands, and of the sums in registers.
+        blocked: as of its machine.
     """
 
     rows: int
     vectors: int
     lanes: int
     dtype: str = "float32"
+    blocked: int = 0
 
     @property
     def columns(self) -> int:
@@ -178,7 +189,7 @@ class Tile:
         empty = max(self.columns - columns, 0)
         return self.cycles(rows, columns), empty, self.rows
 
-    def cost_of_sums(self, rows: int, columns: int) -> tuple[int, int, float]:
+    def cost_of_sums(self, rows: int, columns: int) -> tuple[float, int, float]:
         """Returns the key that ranks tiles where none may overlap.
 
         It is their time, columns left empty, and loads for each product.
@@ -193,9 +204,14 @@ class Tile:
         return self.step * -(-rows // self.rows) * -(-columns // self.columns)
 
     @property
-    def step(self) -> int:
-        """Twice the cycles of a step of the sum."""
-        return max(self.rows * self.vectors, 2 * (self.rows + self.vectors), IN_FLIGHT)
+    def step(self) -> float:
+        """Twice the cycles of a step of the sum; of a core with one unit for them, the cycles."""
+        products = self.rows * self.vectors
+        if self.blocked:
+            # Rows are read beside products, as far as there are registers for their addresses.
+            rows = self.rows / 8 + max(self.rows - _ADDRESSED, 0)
+            return max(products + self.blocked * self.vectors + rows, IN_FLIGHT / 2)
+        return max(products, 2 * (self.rows + self.vectors), IN_FLIGHT)
 
     def span(self, vector: int, base: ir.Expr | int = 0) -> ir.Expr:
         """Indices of one of the tile's vectors, counted from `base`."""
@@ -223,10 +239,16 @@ def machine_of(
         caches: of a core; None is what a usual one with such registers has.
     """
     accumulators, near = _MACHINES[vector_bits]
-    first = 0
-    if caches:
-        near, first = caches.second // 2, caches.first // 2
-    return Machine(vector_bits // 32, accumulators, near, has_half=has_half, first_bytes=first)
+    machine = Machine(vector_bits // 32, accumulators, near, has_half=has_half)
+    if not caches:
+        return machine
+    loads = vector_bits // 8 // caches.loaded
+    return replace(
+        machine,
+        cache_bytes=caches.second // 2,
+        first_bytes=caches.first // 2,
+        blocked=loads if loads > 1 else 0,
+    )
 
 
 def accumulator(tile: Tile) -> tirx.Buffer:

@@ -23,8 +23,8 @@ from tests.fast import examples
 MACHINES = [machine_of(bits) for bits in (128, 256, 512)]
 # A cache so small that images are staged in bands.
 MACHINES.append(replace(machine_of(128), cache_bytes=1 << 9))
-# One whose first-level cache is known, too.
-MACHINES.append(machine_of(128, caches=Caches(1 << 11, 1 << 14)))
+# One whose first-level cache is known, too, and which loads half a vector in a cycle.
+MACHINES.append(machine_of(128, caches=Caches(1 << 11, 1 << 14, loaded=8)))
 
 
 # Three channels of an image to nineteen, each axis padded before and after as much as the kernel

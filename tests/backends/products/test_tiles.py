@@ -1,0 +1,48 @@
+"""Tiles of cores whose loads are narrower than their vectors."""
+
+import pytest
+
+from odtc.backends.caches import caches_of
+from odtc.backends.kernels.attention.scores import tile_within
+from odtc.backends.kernels.product.tile import Machine, Tile, machine_of
+
+# Of a vision transformer and of convolutions: rows and columns of products.
+SIZES = [(197, 576), (192, 197), (768, 197), (64, 512), (96, 3136), (16, 400), (6, 784), (3, 7)]
+USUAL, NARROW = (machine_of(128, caches=caches_of([core])) for core in ("cortex-a76", "cortex-a55"))
+
+
+def cycles(tile: Tile, rows: int, columns: int) -> int:
+    """Of a step of the sum, where a load of a vector takes two in which nothing is multiplied."""
+    step = tile.vectors * (tile.rows + 2)
+    return step * -(-rows // tile.rows) * -(-columns // tile.columns)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_narrow_loads_are_waited_for_less(size: tuple[int, int]):
+    chosen, usual = (machine.tile(*size) for machine in (NARROW, USUAL))
+    assert cycles(chosen, *size) <= cycles(usual, *size)
+    sums, usual = (machine.tile_of_sums(*size) for machine in (NARROW, USUAL))
+    assert cycles(sums, *size) <= cycles(usual, *size)
+
+
+def test_a_cortex_a55_has_high_tiles():
+    """Two vectors wide: one takes more addresses than there are registers."""
+    shapes = [(tile.rows, tile.vectors) for tile in map(NARROW.tile, (197, 768), (576, 197))]
+    assert shapes == [(12, 2), (12, 2)]
+    assert [(tile.rows, tile.vectors) for tile in map(USUAL.tile, (197,), (576,))] == [(6, 4)]
+
+
+@pytest.mark.parametrize("machine", [USUAL, NARROW])
+def test_all_registers_are_used(machine: Machine):
+    tile = machine.tile(192, 768)
+    assert tile.rows * tile.vectors == machine.accumulators
+
+
+def test_products_of_attention_have_tiles_of_the_same_core():
+    assert tile_within(NARROW, 32, 64).blocked == NARROW.blocked == 2
+    assert tile_within(USUAL, 32, 64).blocked == USUAL.blocked == 0
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+def test_x86_is_not_told_of_loads(bits: int):
+    assert machine_of(bits).blocked == 0
