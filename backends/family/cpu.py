@@ -17,6 +17,7 @@ from odtc.backends.kernels.pool.avg_pool2d import avg_pool2d_rules
 from odtc.backends.kernels.pool.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.product.loops import MATMUL_LOOPS
 from odtc.backends.kernels.product.tile import machine_of
+from odtc.backends.kernels.rows.plane_sums import plane_sum_rules
 from odtc.backends.targets import Target
 from odtc.backends.vector_math import grown_functions
 from odtc.backends.write_products import WriteProducts
@@ -46,6 +47,7 @@ def cpu_family(target: Target, has_half: bool) -> Family:
         | avg_pool2d_rules(machine.lanes)
         | row_rules(machine.lanes)
         | attention_rules(machine)
+        | plane_sum_rules(machine.lanes)
         | take_rules()
         | relayout_rules(machine.lanes)
         | concat_last_rules(machine.lanes)

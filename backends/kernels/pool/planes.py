@@ -236,6 +236,8 @@ def plane_kernel(
     arguments: dict[str, tuple[tuple[int, ...], str]],
     body: Callable[..., None],
     results: int = 1,
+    *,
+    is_small: bool = False,
 ) -> tirx.PrimFunc:
     """A kernel that runs over planes in parallel.
 
@@ -244,13 +246,15 @@ def plane_kernel(
         arguments: shape and dtype of each, the results last.
         body: emits the work for one plane from its number and the buffers.
         results: their number.
+        is_small: whether one thread does it in less time than it takes to tell the others.
     """
+    loop = T.serial if is_small else T.parallel
     with IRBuilder() as builder, T.prim_func(is_private=True, s_tir=True):
         T.func_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
         buffers = [
             T.arg(name, T.Buffer(shape, dtype)) for name, (shape, dtype) in arguments.items()
         ]
-        with T.parallel(0, count) as plane, T.sblock("plane"):
+        with loop(0, count) as plane, T.sblock("plane"):
             number = T.axis.spatial(count, plane)
             T.reads(*map(_whole, buffers[:-results]))
             T.writes(*map(_whole, buffers[-results:]))
