@@ -21,7 +21,6 @@ from odtc.backends.kernels.common.operand import call_kernel
 from odtc.backends.kernels.common.vectors import (
     Index,
     each_block,
-    each_vector,
     interleave,
     ramp,
     splat,
@@ -42,6 +41,8 @@ Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 IsLarger = Callable[[ir.Expr, ir.Expr, int], ir.Expr]
 
 _INFINITY = 0x7F800000
+# Vectors that a pass over all elements keeps what it found in, so that none waits for another.
+_APART = 4
 
 
 def max_pool2d_rules(lanes: int) -> dict[str, Rule]:
@@ -178,18 +179,27 @@ def _has_nan(staged: tirx.Buffer, lanes: int) -> ir.Expr:
     It takes less time than to ask for each element of each window.
     """
     phases, size = (int(extent) for extent in staged.shape)
-    worst = T.sblock_alloc_buffer((lanes,), "int32")
+    vectors = size // lanes
+    apart = min(_APART, vectors)
+    worst = T.sblock_alloc_buffer((apart * lanes,), "int32")
     found = T.sblock_alloc_buffer((1,), "int32")
-    every = ramp(0, lanes)
-    T.buffer_store(worst, _ints(0, lanes), [every])
+    every = [ramp(each * lanes, lanes) for each in range(apart)]
+    for each in every:
+        T.buffer_store(worst, _ints(0, lanes), [each])
     with T.serial(0, phases) as phase:
 
-        def look(at: Index) -> None:
-            here = _size_bits(staged[phase, ramp(at, lanes)], lanes)
-            T.buffer_store(worst, tirx.max(worst[every], here), [every])
+        def look(vector: Index, each: ir.Expr) -> None:
+            here = _size_bits(staged[phase, ramp(vector * lanes, lanes)], lanes)
+            T.buffer_store(worst, tirx.max(worst[each], here), [each])
 
-        each_vector(size // lanes, lanes, look)
+        with T.serial(0, vectors // apart) as some:
+            for number, each in enumerate(every):
+                look(some * apart + number, each)
+        for number in range(vectors % apart):
+            look(vectors - 1 - number, every[number])
     T.buffer_store(found, tirx.const(0, "int32"), [0])
+    for each in every[1:]:
+        T.buffer_store(worst, tirx.max(worst[every[0]], worst[each]), [every[0]])
     with T.serial(0, lanes) as lane:
         T.buffer_store(found, tirx.max(found[0], worst[lane]), [0])
     return found[0] > tirx.const(_INFINITY, "int32")
@@ -217,7 +227,9 @@ def _find_largest(
     """
     lowest, none = start
     best = T.sblock_alloc_buffer((lanes,), "float32")
-    number = T.sblock_alloc_buffer((lanes,), "int32")
+    # As wide as what is compared: LLVM would narrow the outcome of each comparison to integers that
+    # are stored in bytes.
+    number = T.sblock_alloc_buffer((lanes,), "float32")
     with T.serial(band.rows) as row:
 
         def search(column: Index, width: int) -> None:
@@ -226,14 +238,14 @@ def _find_largest(
             def compare(tap: Index, phase: Index, down: Index, right: Index) -> None:
                 value = staged[phase, ramp(band.at(row + down, column + right), width)]
                 hit = is_larger(value, best[every], width)
-                tap_number = splat(tirx.const(0, "int32") + tap, width)
+                tap_number = splat((tirx.const(0, "int32") + tap).astype("float32"), width)
                 T.buffer_store(number, tirx.Select(hit, tap_number, number[every]), [every])
                 T.buffer_store(best, tirx.Select(hit, value, best[every]), [every])
 
             T.buffer_store(best, splat(tirx.const(lowest, "float32"), width), [every])
-            T.buffer_store(number, _ints(none, width), [every])
+            T.buffer_store(number, splat(tirx.const(float(none), "float32"), width), [every])
             _each_tap(window, compare)
-            write(row, column, best[every], number[every])
+            write(row, column, best[every], number[every].astype(vector_type("int32", width)))
 
         each_block(window.out[1], lanes, search)
 

@@ -113,6 +113,20 @@ def test_more_taps_than_are_spelled_out(kind: str) -> None:
     np.testing.assert_allclose(found, x.grad.numpy(), atol=1e-6)
 
 
+@pytest.mark.parametrize("lanes", [4, 16])
+@pytest.mark.parametrize("image", [(3, 5), (6, 9), (9, 13)])
+def test_what_is_not_a_number_is_found_wherever_it_is(image: tuple[int, int], lanes: int) -> None:
+    """One element of each plane, each in another place."""
+    places = image[0] * image[1]
+    x = np.ones((1, places, *image), np.float32)
+    x.reshape(places, places)[np.diag_indices(places)] = np.nan
+    out = (image[0] - 1) // 2, (image[1] - 1) // 2
+    window = Window(image, out, (2, 3), (2, 2), (1, 1), (0, 0))
+    pooled, _ = run_guarded(max_pool2d((1, places), window, lanes), [x], results=2)
+    wanted = torch.nn.functional.max_pool2d(torch.tensor(x), (2, 3), 2)[..., : out[0], : out[1]]
+    np.testing.assert_array_equal(pooled, wanted.numpy())
+
+
 def numbers(window: tuple[int, int]) -> np.ndarray:
     """Which element is chosen of one window that is the image, whose last one is the largest."""
     x = np.arange(np.prod(window), dtype=np.float32).reshape(1, 1, *window)
