@@ -1,9 +1,12 @@
 """What a trainer computes without a step: outputs in inference mode."""
 
+from typing import TYPE_CHECKING, Any, cast
+
 import numpy as np
 
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import ANYTHING, FLAG, TEXT, optional
+from odtc.core.options.trainer_kinds import READ
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.tables.frames import check_columns
 from odtc.runtime_rpc.evaluations import Evaluations
@@ -13,6 +16,9 @@ from odtc.runtime_rpc.guards.turns import alone
 from odtc.runtime_rpc.lengths.feed import LengthEvaluations
 from odtc.runtime_rpc.loop.history import column_names_of
 from odtc.runtime_rpc.state.device_state import DeviceState
+
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.predictions.parts import Predicting
 
 _OUTPUT = TEXT.with_hint(
     "call evaluate(x, output); several inputs go as one mapping {name: array}; labels take no part"
@@ -51,10 +57,60 @@ class Evaluating(DeviceState):
             check_columns(x, names, trained, "input")
         return self._evaluations.of(x, output, self._instead(ema))
 
-    @takes("trainer.predict", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
-    def predict(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
-        """An output in inference mode: `evaluate`, by the name that other libraries have for it."""
-        return self.evaluate(x, output, ema=ema)
+    @takes(
+        "trainer.predict",
+        SEVERAL,
+        {"x": "data"},
+        data=ANYTHING,
+        output=optional(_OUTPUT),
+        ema=FLAG,
+        **READ,
+    )
+    def predict(
+        self,
+        data: Any,
+        output: str | None = None,
+        *,
+        ema: bool = False,
+        tokenizer: str | None = None,
+        end_token: str | None = None,
+        pack: bool = False,
+        skip_broken: bool = False,
+    ) -> np.ndarray:
+        """An output in inference mode, of all samples of what `fit` takes, too.
+
+            scores = trainer.predict("photos", skip_broken=True)
+
+        Args:
+            data: inputs, as of `evaluate`; or data as of `fit`, whose labels are left out and need
+                not be there: a file, a folder, a pair, a Dataset, a loader. A folder of images may
+                have them in any folders, which come in the order of their paths. Of a table, the
+                columns that were trained are taken by their names, and where nobody knows these,
+                all that are called as no label, in their order.
+            output: name of a trained output; the first by default.
+            ema: with the moving averages of the parameters.
+            tokenizer: as of `fit`.
+            end_token: as of `fit`.
+            pack: as of `fit`.
+            skip_broken: as of `fit`.
+
+        Returns:
+            The output of all samples, in their order, as of `evaluate`.
+
+        Raises:
+            DataError: the data cannot be read or does not fit the step; batches give outputs that
+                are no parts of one array.
+            UsageError: there is no such output; the step keeps no averages.
+            DeviceError: the device failed.
+        """
+        # Imported here: it brings what reads files.
+        from odtc.runtime_rpc.loop.fit import read_options
+        from odtc.runtime_rpc.predictions.given import predicted
+
+        options = read_options(
+            tokenizer, end_token, pack=pack, skip_broken=skip_broken, where="predict"
+        )
+        return predicted(cast("Predicting", self), data, output, options, ema=ema)
 
     @alone
     def _look_at_rows(self) -> None:

@@ -131,10 +131,16 @@ def stages() -> Iterator[Progress]:
 
 
 @contextmanager
-def progress_of(total: int, done: int) -> Iterator[Update]:
-    """Yields what takes the steps done and a remark: a bar, or a plain line now and then."""
+def progress_of(total: int, done: int, what: str = "step") -> Iterator[Update]:
+    """Yields what takes the steps done and a remark: a bar, or a plain line now and then.
+
+    Args:
+        total: steps of the whole.
+        done: those that were done before.
+        what: a step is called.
+    """
     if not console().is_terminal:
-        yield _plain_progress(total)
+        yield _plain_progress(total, what)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -151,13 +157,13 @@ def progress_of(total: int, done: int) -> Iterator[Update]:
         yield update
 
 
-def _plain_progress(total: int) -> Update:
+def _plain_progress(total: int, what: str) -> Update:
     last = time.monotonic()
 
     def update(step: int, text: str) -> None:
         nonlocal last
         if time.monotonic() - last >= PLAIN_SECONDS or step == total:
             last = time.monotonic()
-            say(f"step {step} of {total}: {text}")
+            say(f"{what} {step} of {total}" + f": {text}" * bool(text))
 
     return update

@@ -21,7 +21,7 @@ from odtc.cli.console import abandon, print_error, say
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
-from odtc.cli.model import adapt, check, export, export_app, generate, inspect
+from odtc.cli.model import adapt, check, export, export_app, generate, inspect, predict
 from odtc.cli.old_names import by_new_names
 from odtc.cli.phones import device, devices
 from odtc.cli.repeated import repeated_notes
@@ -36,7 +36,20 @@ from odtc.core.process.without_torch import leave_out_torch
 from odtc.core.version import VERSION
 
 COMMANDS = (
-    *(compile, train, generate, inspect, check, export, export_app, adapt, plan, profile, sweep),
+    *(
+        compile,
+        train,
+        predict,
+        generate,
+        inspect,
+        check,
+        export,
+        export_app,
+        adapt,
+        plan,
+        profile,
+        sweep,
+    ),
     *(
         tune,
         db,

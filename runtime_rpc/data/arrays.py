@@ -141,7 +141,7 @@ def _keys(wanted: Wanted, names: Collection[str]) -> set[str]:
     """The names of the arrays that are read."""
     if has_tokens_alone(names, wanted):
         return {TOKENS}
-    return keys_of(wanted.inputs, wanted.labels, names)
+    return keys_of(wanted.inputs, wanted.read_labels, names)
 
 
 def _samples(

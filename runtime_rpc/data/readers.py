@@ -1,8 +1,9 @@
 """Files of samples: one table, the first line of which that takes a path reads it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.runtime_rpc.data.arrays import read_folder_of_arrays, read_npz, read_tensors
@@ -11,6 +12,7 @@ from odtc.runtime_rpc.data.images.reading import read_images
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.samples import Samples
 from odtc.runtime_rpc.data.source import Source
+from odtc.runtime_rpc.data.tables.columns import feature_columns
 from odtc.runtime_rpc.data.tables.csv_files import CSV_ENDINGS
 from odtc.runtime_rpc.data.tables.reading import read_csv, read_parquet
 from odtc.runtime_rpc.data.text.reading import read_json_lines
@@ -59,7 +61,7 @@ def read_data(
     options: ReadOptions | None = None,
     class_names: Sequence[str] = (),
 ) -> Source:
-    """The samples of a file or a folder.
+    """The samples of a file or a folder, with their labels.
 
     A note names arrays and columns that the step does not take: a file may serve several models.
 
@@ -75,16 +77,51 @@ def read_data(
         UnsupportedError: it has text or tokens, and the step is none of a language model.
         UsageError: it has text, and there is no tokenizer.
     """
+    return _read(path, manifest, wanted_by(manifest, options or ReadOptions(), class_names))
+
+
+def read_inputs(
+    path: Path,
+    manifest: Manifest,
+    options: ReadOptions | None = None,
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Source:
+    """The samples of a file or a folder without their labels, which need not be there.
+
+    A folder of images may have them in any folders, or in none.
+
+    Args:
+        path: of it.
+        manifest: of the step.
+        options: how it is read, where there are several ways.
+        columns: names of the columns of each input as they were in training, by which those of a
+            table are chosen; none where nobody knows them: they go by their places.
+
+    Raises:
+        DataError: as of `read_data`; a column of the training is missing.
+        MissingPackageError: as of `read_data`.
+        UnsupportedError: as of `read_data`.
+        UsageError: as of `read_data`.
+    """
+    wanted = wanted_by(manifest, options or ReadOptions())
+    return _read(path, manifest, replace(wanted, inputs_alone=True, columns=columns))
+
+
+def _read(path: Path, manifest: Manifest, wanted: Wanted) -> Source:
     reader = next(each for each in READERS if each.takes(path))
-    source = reader.read(path, wanted_by(manifest, options or ReadOptions(), class_names))
+    source = reader.read(path, wanted)
     if not isinstance(source, Samples):
         return source
     # Inputs whose values are constants of the step may be there.
     unknown = [name for name in source.others if name not in manifest.bound]
+    if wanted.inputs_alone:
+        # Nobody misses labels there.
+        unknown = feature_columns(unknown, [item.spec.name for item in wanted.labels])
     if not unknown:
         return source
+    what = "no input" if wanted.inputs_alone else "no input and no label"
     note = (
-        f"{path}: not read, as they are no input and no label: {listed(unknown)}; the "
+        f"{path}: not read, as they are {what}: {listed(unknown)}; the "
         f"step takes {listed((*source.inputs, *source.labels))}"
     )
     return replace(source, notes=(*source.notes, note))

@@ -115,7 +115,7 @@ def samples_in(
     Raises:
         DataError: an array is missing, or one does not fit.
     """
-    inputs, labels = wanted.inputs, wanted.labels
+    inputs, labels = wanted.inputs, wanted.read_labels
     of_inputs, of_labels = _keys(inputs, "x", arrays), _keys(labels, "y", arrays)
     _check_apart(of_inputs, of_labels, where)
     keys = of_inputs | of_labels

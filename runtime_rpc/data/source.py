@@ -8,7 +8,7 @@ step sees what it would have seen.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
@@ -71,6 +71,11 @@ class Source(ABC):
     def in_file_order(self) -> bool:
         """Whether they are never shuffled."""
         return False
+
+    @property
+    def sample_names(self) -> Sequence[str]:
+        """What each sample is called; none where they have no names."""
+        return ()
 
     @property
     def is_fixed(self) -> bool:

@@ -1,7 +1,7 @@
 """What the samples of a file are read for."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,12 +42,22 @@ class Wanted:
         labels: of the step.
         options: how it is read.
         class_names: by their numbers, where other samples have them already; none otherwise.
+        inputs_alone: whether no label is read; what a file has of them is left out.
+        columns: names of the columns of each input as they were in training; none where nobody
+            knows them.
     """
 
     inputs: "Sequence[Argument]"
     labels: "Sequence[Argument]"
     options: ReadOptions = ReadOptions()
     class_names: Sequence[str] = ()
+    inputs_alone: bool = False
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def read_labels(self) -> "Sequence[Argument]":
+        """The labels that are read."""
+        return () if self.inputs_alone else self.labels
 
 
 def wanted_by(

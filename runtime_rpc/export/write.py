@@ -1,6 +1,5 @@
 """Writes a trained model as an ONNX file, in the form in which it is deployed."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,9 +18,8 @@ from odtc.core.onnx_model.new_head import write_new_head
 from odtc.core.onnx_model.shared_tensors import model_in
 from odtc.core.onnx_model.weights import fill_weights
 from odtc.runtime_rpc.export.check import Evaluate, ExportCheck, check_file
+from odtc.runtime_rpc.export.class_names import write_class_names
 
-CLASS_NAMES = "class_names"
-"""The key of a file's metadata that has the names of the classes, as a list in JSON."""
 _UNCHECKED = ExportCheck(difference=None)
 
 
@@ -98,7 +96,7 @@ def write_model(
     fill_weights(model, dict(weights))
     # It is trained now.
     write_new_head(model, ())
-    _write_class_names(model, class_names)
+    write_class_names(model, class_names)
     changes = () if training else to_inference(model)
     check = _UNCHECKED
     with atomic_write(path) as temporary:
@@ -114,12 +112,6 @@ def write_model(
         check.difference,
         tuple(check.notes),
     )
-
-
-def _write_class_names(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    if names:
-        kept = {pair.key: pair.value for pair in model.metadata_props}
-        onnx.helper.set_model_props(model, kept | {CLASS_NAMES: json.dumps([*names])})
 
 
 def _in_bytes(model: onnx.ModelProto, path: str | os.PathLike[str]) -> bytes:

@@ -131,9 +131,14 @@ def _needs_validation(callback: Callback) -> bool:
 
 
 def read_options(
-    tokenizer: str | None, end_token: str | None, *, pack: bool, skip_broken: bool
+    tokenizer: str | None,
+    end_token: str | None,
+    *,
+    pack: bool,
+    skip_broken: bool,
+    where: str = "fit",
 ) -> ReadOptions:
-    """How data is read.
+    """How data is read; `where` is what is told of as having the arguments.
 
     Raises:
         UsageError: there is an end token, and no tokenizer.
@@ -141,7 +146,7 @@ def read_options(
     if end_token and not tokenizer:
         raise UsageError(
             f"end_token is {end_token!r}, and there is no tokenizer that has it",
-            where="fit",
+            where=where,
             hint="give tokenizer=, too",
         )
     return ReadOptions(Path(tokenizer) if tokenizer else None, end_token, pack, skip_broken)

@@ -19,6 +19,7 @@ from odtc.core.options.kinds import (
     several,
     whole_from,
 )
+from odtc.core.options.trainer_kinds import READ
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.callback import Callback
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
 _ATTRIBUTES = ("history", "progress", "run", "session", "steps", "target")
 _COUNT: Kind = optional(whole_from(1))
 _NAMES = several(TEXT, "list of names", "give a list, such as ['flip', 'crop{pixels=4}']")
-_READ: dict[str, Kind] = {
-    "tokenizer": optional(PATH),
-    "end_token": optional(TEXT),
-    "pack": FLAG,
-    "skip_broken": FLAG,
-}
 _SCHEDULE = (
     "give what makes one of the learning rate and the number of updates, such as "
     "schedule=odtc.schedules.Cosine; text is read by lambda lr, updates: "
@@ -72,7 +67,7 @@ class Fitter:
         ema=FLAG,
         augment=_NAMES,
         feature_cache=ANYTHING,
-        **_READ,
+        **READ,
     )
     def fit(  # noqa: PLR0913 - one keyword for each choice of the user
         self,
@@ -185,7 +180,7 @@ class Fitter:
         seed=whole_from(0),
         steps_per_call=whole_from(1),
         augment=_NAMES,
-        **_READ,
+        **READ,
     )
     def find_learning_rate(  # noqa: PLR0913 - one keyword for each choice of the user
         self,

@@ -72,6 +72,7 @@ COMMANDS = {
     "train m.odtc --data m.npz --steps 2 --lr 0.1 --checkpoint m.ckpt --export trained.onnx": OK,
     "train m.odtc --data t.jsonl --tokenizer t.json --steps 2 --lr 0.1": ExitCode.MISSING,
     "train m.odtc --data m.npz --steps 2 --lr 0.1 --device rpc://127.0.0.1:9190/key": TVM,
+    "predict m.odtc --data m.npz -o scores.npy": OK,
     "generate m.onnx --tokenizer t.json --prompt x": ExitCode.MISSING,
     "inspect m.odtc --json": OK,
     "check m.onnx": TVM,

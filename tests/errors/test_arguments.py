@@ -118,7 +118,7 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     "BestCheckpoint": lambda s, k: odtc.BestCheckpoint(**{"path": s.folder / "c"} | k),
     "Trainer.profile": lambda s, k: s.trainer.profile(**k).__enter__(),
     "Trainer.evaluate": lambda s, k: s.trainer.evaluate(**{"x": X} | k),
-    "Trainer.predict": lambda s, k: s.trainer.predict(**{"x": X} | k),
+    "Trainer.predict": lambda s, k: s.trainer.predict(**{"data": X} | k),
     "Trainer.to_torch": lambda s, k: s.trainer.to_torch(**{"module": s.module} | k),
     "Trainer.export_onnx": lambda s, k: s.trainer.export_onnx(**{"path": s.folder / "e.onnx"} | k),
     "Trainer.export_adapters": lambda s, k: s.trainer.export_adapters(
@@ -172,7 +172,7 @@ CALLED = {
     "y": "label",
     "lr": "lr|learning_rate",
     "batches": "batch",
-    "data": "data|batch",
+    "data": "data|batch|input|samples",
     "validation": "validation|data|batch",
     "metrics": "metric",
     "callbacks": "callback",

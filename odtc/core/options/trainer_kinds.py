@@ -1,9 +1,19 @@
-"""Kinds of the arguments that say where and how a step runs, of an artifact and of its trainers."""
+"""Kinds of arguments of an artifact and its trainers: where a step runs, and how data is read."""
 
 from typing import Any
 
 from odtc.core.artifact.bundle import Bundle
-from odtc.core.options.kinds import TEXT, WHOLE, either, instance, kind, optional
+from odtc.core.options.kinds import (
+    FLAG,
+    PATH,
+    TEXT,
+    WHOLE,
+    Kind,
+    either,
+    instance,
+    kind,
+    optional,
+)
 
 BUNDLE = instance(
     Bundle, "unpacked artifact", "odtc.compile and odtc.load make it: artifact.trainer()"
@@ -26,4 +36,10 @@ DEVICE = either(
 THREADS = {
     "threads": optional(WHOLE),
     "cores": optional(TEXT.with_hint("give 'big', 'little' or 'all', or numbers such as '4,5'")),
+}
+READ: dict[str, Kind] = {
+    "tokenizer": optional(PATH),
+    "end_token": optional(TEXT),
+    "pack": FLAG,
+    "skip_broken": FLAG,
 }

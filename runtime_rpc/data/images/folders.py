@@ -19,7 +19,6 @@ _PARTS = frozenset(("train", "training", "val", "valid", "validation", "test", "
 _OTHERS = ("file whose name is no image's", "files whose names are no images'")
 _WRONG = ("file is no readable image", "files are no readable images")
 _LEFT = ("image that cannot be read", "images that cannot be read")
-_LEFT = ("image that cannot be read", "images that cannot be read")
 # Files that are looked at to say what a folder has.
 _MOST = 10_000
 
@@ -69,6 +68,23 @@ def images_in(path: Path, *, skip_broken: bool = False) -> ImageFolders:
     broken = _broken(path, [file for file, _ in images], skip_broken=skip_broken)
     kept = [each for each in images if each[0] not in broken]
     return ImageFolders(folders, kept, others, [file for file, _ in images if file in broken])
+
+
+def every_image_in(path: Path, *, skip_broken: bool = False) -> ImageFolders:
+    """All images of a folder, and of those in it, without classes; see `images_in`.
+
+    Raises:
+        DataError: there are none, or a file is none.
+        MissingPackageError: pillow is not installed.
+    """
+    held = sorted(each for each in path.rglob("*") if each.is_file() and not _is_hidden(each, path))
+    images = [each for each in held if each.suffix.lower() in _ENDINGS]
+    others = [each for each in held if each.suffix.lower() not in _ENDINGS]
+    if not images:
+        raise _without_images(path)
+    broken = _broken(path, images, skip_broken=skip_broken)
+    kept = [(each, 0) for each in images if each not in broken]
+    return ImageFolders((), kept, others, sorted(broken))
 
 
 def notes_of_left(path: Path, found: ImageFolders) -> list[str]:

@@ -20,7 +20,12 @@ from odtc.core.errors import DataError
 from odtc.core.specs import Argument, Classes
 from odtc.runtime_rpc.data.fitting.said import note_of_balance
 from odtc.runtime_rpc.data.images.decoded import opened
-from odtc.runtime_rpc.data.images.folders import HINT, images_in, notes_of_left
+from odtc.runtime_rpc.data.images.folders import (
+    HINT,
+    every_image_in,
+    images_in,
+    notes_of_left,
+)
 from odtc.runtime_rpc.data.names import classes_text, listed
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
@@ -34,9 +39,9 @@ class Images(Source):
 
     Attributes:
         files: of the images.
-        classes: number of each.
+        classes: number of each; 0 where there is no label.
         fed: the input that they are for.
-        label: the label.
+        label: the label; None where none is read.
         channels: axis of the input; 1 or 3.
         count: how many there are.
         where: the folder.
@@ -48,7 +53,7 @@ class Images(Source):
     files: tuple[Path, ...]
     classes: np.ndarray
     fed: Argument
-    label: Argument
+    label: Argument | None
     channels: int
     count: int
     where: str
@@ -74,8 +79,15 @@ class Images(Source):
     def take(self, numbers: np.ndarray) -> Batch:
         """See `Source.take`."""
         x = np.stack([self._decoded(self.files[number]) for number in numbers])
+        if self.label is None:
+            return {self.fed.spec.name: x}, {}
         y = self.classes[numbers].reshape(-1, *self.label.spec.shape[1:])
         return {self.fed.spec.name: x}, {self.label.spec.name: y}
+
+    @property
+    def sample_names(self) -> Sequence[str]:
+        """See `Source.sample_names`: paths of the files below the folder."""
+        return [file.relative_to(self.where).as_posix() for file in self.files]
 
     def digest(self) -> str:
         """Of the files' names, classes and contents."""
@@ -107,6 +119,8 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         DataError: it has none, or not as many classes as the step.
         MissingPackageError: pillow is not installed.
     """
+    if wanted.inputs_alone:
+        return _without_classes(path, wanted)
     found = images_in(path, skip_broken=wanted.options.skip_broken)
     fed, channels = _image_input(wanted.inputs, path)
     label, classes = _class_label(wanted.labels, path)
@@ -117,13 +131,7 @@ def read_images(path: Path, wanted: Wanted) -> Images:
             where=str(path),
             hint=f"{HINT} of the step, in the order of their names; one may be empty",
         )
-    shape = fed.spec.shape
-    size = shape[2:4] if channels == 1 else shape[1:3]
-    scale = "[0, 1]" if np.dtype(fed.spec.dtype).kind == "f" else "[0, 255]"
-    note = (
-        f"{path}: images are made {size[0]} x {size[1]}, their numbers lie in {scale}; "
-        f"{classes_text(names)}"
-    )
+    note = f"{_note_of_form(path, fed, channels)}; {classes_text(names)}"
     numbers = np.array([number for _, number in found.files], np.int32)
     return Images(
         tuple(file for file, _ in found.files),
@@ -137,6 +145,24 @@ def read_images(path: Path, wanted: Wanted) -> Images:
         tuple(filter(None, (note, *notes_of_left(path, found)))),
         tuple(note_of_balance(numbers, label, str(path))),
     )
+
+
+def _without_classes(path: Path, wanted: Wanted) -> Images:
+    """All images of a folder, whichever folders they are in."""
+    found = every_image_in(path, skip_broken=wanted.options.skip_broken)
+    fed, channels = _image_input(wanted.inputs, path)
+    files = tuple(file for file, _ in found.files)
+    notes = (_note_of_form(path, fed, channels), *notes_of_left(path, found))
+    classes = np.zeros(len(files), np.int32)
+    return Images(files, classes, fed, None, channels, len(files), str(path), (), notes)
+
+
+def _note_of_form(path: Path, fed: Argument, channels: int) -> str:
+    """The note of what an input is made of images."""
+    shape = fed.spec.shape
+    size = shape[2:4] if channels == 1 else shape[1:3]
+    scale = "[0, 1]" if np.dtype(fed.spec.dtype).kind == "f" else "[0, 255]"
+    return f"{path}: images are made {size[0]} x {size[1]}, their numbers lie in {scale}"
 
 
 def _image_input(inputs: Sequence[Argument], path: Path) -> tuple[Argument, int]:

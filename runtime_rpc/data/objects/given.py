@@ -84,6 +84,7 @@ def source_of(
         DataError: it cannot be read, or does not fit the step.
         UsageError: it is nothing of which there are samples.
     """
+    refuse_splits(data)
     for kind in KINDS:
         if kind.takes(data, options):
             return kind.read(data, Reading(manifest, options, class_names))
@@ -139,7 +140,7 @@ def seed_loader(data: Any, seed: int, number: int) -> None:
         generator.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
 
 
-def _is_pair(data: Any, _: ReadOptions) -> bool:
+def is_pair(data: Any, _: ReadOptions | None = None) -> bool:
     """Whether it is inputs and labels, each an array or arrays by name: no list of batches."""
     if not isinstance(data, tuple) or len(data) != 2 or not _is_arrays(data[0]):
         return False
@@ -179,13 +180,20 @@ def _of_mapping(data: Mapping[str, Any], reading: Reading) -> Samples:
     return samples_in(arrays, [*arrays], reading.wanted, "data")
 
 
-def _are_splits(data: Any, _: ReadOptions) -> bool:
+def _are_splits(data: Any) -> bool:
     """Whether it is several datasets by name, as `datasets.load_dataset` gives them."""
     values = [*data.values()] if isinstance(data, Mapping) else []
     return bool(values) and all(hasattr(each, "column_names") for each in values)
 
 
-def _of_splits(data: Mapping[str, Any], _: Reading) -> Source:
+def refuse_splits(data: Any) -> None:
+    """Refuses several datasets by name.
+
+    Raises:
+        UsageError: it is that.
+    """
+    if not _are_splits(data):
+        return
     raise UsageError(
         f"the data is a {type(data).__name__} of several datasets, {listed([*data])}",
         where="data",
@@ -198,16 +206,16 @@ def _of_path(data: str | os.PathLike[str], reading: Reading) -> Source:
     return read_data(path, reading.manifest, reading.options, reading.class_names)
 
 
-def _are_documents(data: Any, options: ReadOptions) -> bool:
+def are_documents(data: Any, options: ReadOptions) -> bool:
     """Whether they are texts, or mappings with text; of a Dataset only where text is asked for.
 
     A Dataset of Hugging Face may have its text still, beside what was made of it.
     """
-    may_be = isinstance(data, list | tuple) or (options.tokenizer and _is_indexed(data, options))
+    may_be = isinstance(data, list | tuple) or (options.tokenizer and is_indexed(data, options))
     return bool(may_be) and len(data) > 0 and is_document(data[0])
 
 
-def _is_indexed(data: Any, _: ReadOptions) -> bool:
+def is_indexed(data: Any, _: ReadOptions) -> bool:
     """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
     is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
     # An IterableDataset of PyTorch may say its length, and has a method that only raises.
@@ -221,10 +229,9 @@ def _is_indexed(data: Any, _: ReadOptions) -> bool:
 KINDS: tuple[Kind, ...] = (
     Kind(lambda data, _: isinstance(data, Source), lambda data, _: data),
     Kind(lambda data, _: isinstance(data, str | os.PathLike), _of_path),
-    Kind(_is_pair, _of_pair),
+    Kind(is_pair, _of_pair),
     Kind(lambda data, _: is_frame(data), lambda data, reading: read_frame(data, reading.wanted)),
-    Kind(_are_splits, _of_splits),
     Kind(lambda data, _: isinstance(data, Mapping), _of_mapping),
-    Kind(_are_documents, lambda data, reading: rows_of_documents(data, reading.wanted)),
-    Kind(_is_indexed, lambda data, reading: indexed(data, reading.manifest)),
+    Kind(are_documents, lambda data, reading: rows_of_documents(data, reading.wanted)),
+    Kind(is_indexed, lambda data, reading: indexed(data, reading.manifest)),
 )

@@ -28,6 +28,7 @@ class Indexed(Source):
         taking: of its batches.
         class_names: see `Named`.
         notes: see `Source`.
+        inputs_alone: whether labels are left out, which need not be there.
     """
 
     data: Any
@@ -38,6 +39,7 @@ class Indexed(Source):
     taking: Taking
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    inputs_alone: bool = False
 
     @property
     def is_slow(self) -> bool:
@@ -51,7 +53,8 @@ class Indexed(Source):
         items = many(chosen) if many else [self.data[number] for number in chosen]
         naming = self._naming
         named = [naming.named(item) for item in items]
-        x, y = naming.stacked(named, self.inputs), naming.stacked(named, self.labels)
+        labels = () if self.inputs_alone else self.labels
+        x, y = naming.stacked(named, self.inputs), naming.stacked(named, labels)
         return self.taking(x), self.taking(y)
 
     def untold(self) -> Iterable[str]:
@@ -64,11 +67,16 @@ class Indexed(Source):
 
     @property
     def _naming(self) -> Naming:
-        return Naming(self.inputs, self.labels, self.where, "a sample")
+        return Naming(self.inputs, self.labels, self.where, "a sample", self.inputs_alone)
 
 
-def indexed(data: Any, manifest: Manifest) -> Indexed:
+def indexed(data: Any, manifest: Manifest, *, inputs_alone: bool = False) -> Indexed:
     """The samples of a dataset.
+
+    Args:
+        data: the dataset.
+        manifest: of the step.
+        inputs_alone: whether labels are left out, which need not be there.
 
     Raises:
         DataError: it has none.
@@ -79,10 +87,12 @@ def indexed(data: Any, manifest: Manifest) -> Indexed:
     inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
     # Those of Hugging Face say what a sample has before one is asked for.
     columns = dict.fromkeys(getattr(data, "column_names", None) or ())
-    said = Naming(inputs, labels, where, "a sample").left_out(columns) if columns else ""
+    naming = Naming(inputs, labels, where, "a sample", inputs_alone)
+    said = naming.left_out(columns) if columns else ""
     names = class_names_in(data, labels)
     taking = Taking((*inputs, *labels), where)
-    return Indexed(data, inputs, labels, count, where, taking, names, (said,) if said else ())
+    notes = (said,) if said else ()
+    return Indexed(data, inputs, labels, count, where, taking, names, notes, inputs_alone)
 
 
 def class_names_in(data: Any, labels: Sequence[Argument]) -> tuple[str, ...]:

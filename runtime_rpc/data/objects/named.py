@@ -22,12 +22,14 @@ class Naming:
         labels: of the step.
         where: samples come from, for messages.
         what: one of them is called in messages, such as `a sample`.
+        inputs_alone: whether labels are left out, which need not be there.
     """
 
     inputs: Sequence[Argument]
     labels: Sequence[Argument]
     where: str
     what: str
+    inputs_alone: bool = False
 
     def named(self, item: Any) -> dict[str, Any]:
         """What an item has, by the names of inputs and labels.
@@ -43,6 +45,8 @@ class Naming:
             return {name: item[key] for name, key in taken.items()}
         parts = item if isinstance(item, tuple | list) else (item,)
         arguments = (*self.inputs, *self.labels)
+        if self.inputs_alone and len(parts) == len(self.inputs):
+            arguments = (*self.inputs,)
         if len(parts) != len(arguments):
             raise DataError(
                 f"{self.what} has {len(parts)} parts; the step takes {len(arguments)}: "
@@ -59,10 +63,10 @@ class Naming:
             DataError: one is missing, or several may be it.
         """
         names = [*names]
-        found = {
-            each.spec.name: self._key(each, LABELS, self.labels, names) for each in self.labels
-        }
-        rest = [name for name in names if name not in found.values() and name not in LABELS]
+        read = () if self.inputs_alone else self.labels
+        found = {each.spec.name: self._key(each, LABELS, self.labels, names) for each in read}
+        of_labels = {*found.values(), *self._usual_labels}
+        rest = [name for name in names if name not in of_labels]
         # A step of one input takes the only thing that is no label.
         usual = [*dict.fromkeys(("x", *rest))] if len(rest) == 1 else ["x"]
         return {i.spec.name: self._key(i, usual, self.inputs, names) for i in self.inputs} | found
@@ -72,6 +76,8 @@ class Naming:
         if not isinstance(item, Mapping):
             return ""
         taken = set(self.keys(item).values())
+        if self.inputs_alone:
+            taken |= self._usual_labels
         others = [str(name) for name in item if name not in taken]
         if not others:
             return ""
@@ -79,6 +85,11 @@ class Naming:
             f"{self.where}: not taken, as they are no input and no label: {listed(others)}; the "
             f"step takes {listed([each.spec.name for each in (*self.inputs, *self.labels)])}"
         )
+
+    @property
+    def _usual_labels(self) -> set[str]:
+        """What labels are called, wherever they are."""
+        return {*LABELS, *(each.spec.name for each in self.labels)}
 
     def stacked(
         self, items: Sequence[Mapping[str, Any]], arguments: Iterable[Argument]

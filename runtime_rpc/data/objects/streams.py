@@ -30,9 +30,10 @@ class Streamed:
         samples = iter(self.dataset)
         while items := [*islice(samples, self.size)]:
             named = [self.naming.named(item) for item in items]
+            labels = () if self.naming.inputs_alone else self.naming.labels
             yield (
                 self.naming.stacked(named, self.naming.inputs),
-                self.naming.stacked(named, self.naming.labels),
+                self.naming.stacked(named, labels),
             )
 
     def begin(self, number: int) -> None:
@@ -44,14 +45,15 @@ class Streamed:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is not done with it, and what is not taken of it."""
+        columns = dict.fromkeys(getattr(self.dataset, "column_names", None) or ())
+        left_out = self.naming.left_out(columns) if columns else ""
         said = (
             f"{self.naming.where} is a stream: it is not shuffled here, so let it shuffle itself, "
             "as by dataset.shuffle(buffer_size=1000) of Hugging Face; how many steps an epoch has "
             "is known at its end"
         )
-        columns = dict.fromkeys(getattr(self.dataset, "column_names", None) or ())
-        left_out = self.naming.left_out(columns) if columns else ""
-        return (said, left_out) if left_out else (said,)
+        # Nobody shuffles what is predicted.
+        return tuple(filter(None, ("" if self.naming.inputs_alone else said, left_out)))
 
 
 def is_stream(data: Any) -> bool:
@@ -66,8 +68,9 @@ def _imported(module: str) -> type | None:
     return found if isinstance(found, type) else None
 
 
-def streamed(data: Any, manifest: Manifest) -> Streamed:
-    """Its samples, in batches of the step."""
+def streamed(data: Any, manifest: Manifest, *, inputs_alone: bool = False) -> Streamed:
+    """Its samples, in batches of the step; without labels where the inputs alone are asked for."""
     where = f"the {type(data).__name__}"
-    naming = Naming(manifest.of_role(Role.INPUT), manifest.labels, where, "a sample")
+    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
+    naming = Naming(inputs, labels, where, "a sample", inputs_alone)
     return Streamed(data, naming, manifest.batch)

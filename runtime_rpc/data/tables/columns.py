@@ -20,7 +20,7 @@ _ROW_NUMBERS = ("", "id", "index", "unnamed: 0", "__index_level_0__")
 def chosen_columns(
     names: Sequence[str], wanted: Wanted, where: str, lists: Collection[str] = ()
 ) -> dict[str, list[str]]:
-    """The columns of each input and label that has some.
+    """The columns of each input and label that has some; without labels where none is read.
 
     Args:
         names: of all columns.
@@ -29,12 +29,18 @@ def chosen_columns(
         lists: those whose cells hold several numbers each.
 
     Raises:
-        DataError: a name is there twice, or nothing shows which column is the label.
+        DataError: a name is there twice, nothing shows which column is the label, or a column of
+            the training is missing.
     """
     inputs, labels = wanted.inputs, wanted.labels
     _check_once(names, where)
-    columns = {item.spec.name: _of_label(names, item, len(labels), where) for item in labels}
-    taken = {name for each in columns.values() for name in each}
+    columns: dict[str, list[str]] = {}
+    if wanted.inputs_alone:
+        features = feature_columns(names, [item.spec.name for item in labels])
+        taken = [name for name in names if name not in features]
+    else:
+        columns = {item.spec.name: _of_label(names, item, len(labels), where) for item in labels}
+        taken = [name for each in columns.values() for name in each]
     if len(inputs) == 1 and inputs[0].spec.name not in names:
         rest = [name for name in names if name not in taken]
         # What is a whole sample is the input, whatever is beside it.
@@ -42,7 +48,9 @@ def chosen_columns(
         columns[inputs[0].spec.name] = whole if len(whole) == 1 else rest
     else:
         columns |= {i.spec.name: [i.spec.name] for i in inputs if i.spec.name in names}
-    for item in labels:
+    for name in wanted.columns.keys() & {item.spec.name for item in inputs}:
+        columns[name] = _as_trained(names, wanted.columns[name], where)
+    for item in wanted.read_labels:
         if not columns[item.spec.name]:
             raise DataError(
                 f"no column is called as the label, {printable(item.spec.name)} (or y)",
@@ -65,9 +73,9 @@ def features_in(names: Sequence[str], where: str) -> list[str]:
     return found
 
 
-def feature_columns(names: Sequence[str]) -> list[str]:
-    """The columns that no label is usually called as."""
-    labels = {each for label in LABELS for each in _called(label, names)}
+def feature_columns(names: Sequence[str], labels: Sequence[str] = ()) -> list[str]:
+    """The columns that no label is usually called as, and none of these is."""
+    labels = {each for label in (*labels, *LABELS) for each in _called(label, names)}
     return [name for name in names if name not in labels]
 
 
@@ -90,6 +98,21 @@ def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> 
         where=where,
         hint=hint,
     )
+
+
+def _as_trained(names: Sequence[str], trained: Sequence[str], where: str) -> list[str]:
+    """The columns that an input had in training, in the order that they had there.
+
+    Raises:
+        DataError: one is missing.
+    """
+    if missing := [name for name in trained if name not in names]:
+        raise DataError(
+            f"the training had the columns {listed(missing)}, which are not there",
+            where=where,
+            hint=f"it has {listed(names)}; give the columns that were trained, in any order",
+        )
+    return [*trained]
 
 
 def _check_once(names: Sequence[str], where: str) -> None:

@@ -120,7 +120,7 @@ def _lists(schema: "Schema") -> list[str]:
 
 def _of_classes(chosen: Mapping[str, Sequence[str]], wanted: Wanted) -> list[str]:
     """The columns that are a class each, which may be called by a name."""
-    classed = [chosen[item.spec.name] for item in wanted.labels if item.classes]
+    classed = [chosen[item.spec.name] for item in wanted.read_labels if item.classes]
     return [columns[0] for columns in classed if len(columns) == 1]
 
 
@@ -136,7 +136,7 @@ def _samples(
     words = _of_classes(chosen, wanted)
     arrays = {
         item.spec.name: _array(table, chosen[item.spec.name], item, words, where)
-        for item in (*wanted.inputs, *wanted.labels)
+        for item in (*wanted.inputs, *wanted.read_labels)
         if item.spec.name in chosen
     }
     used = {name for each in chosen.values() for name in each}

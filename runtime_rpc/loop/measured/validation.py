@@ -15,6 +15,7 @@ from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import Place
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.source import Arrays, Source
+from odtc.runtime_rpc.loop.measured.at_once import samples_at_once
 from odtc.runtime_rpc.loop.measured.loss_values import LossSum
 from odtc.runtime_rpc.loop.measured.metric_sum import MetricSum
 from odtc.runtime_rpc.loop.measured.metrics import (
@@ -29,9 +30,6 @@ from odtc.runtime_rpc.loop.measured.metrics import (
 from odtc.runtime_rpc.loop.measured.terms import LossTerm, label_of, loss_terms
 from odtc.runtime_rpc.loop.trained import Trained
 
-# Samples that are evaluated at a time, about: a call of a trainer costs little beside them. Fewer
-# where their outputs would take more bytes than this, as scores of many words do.
-_PART, _PART_BYTES = 256, 64 << 20
 _LOGITS = "bce-with-logits"
 
 
@@ -176,11 +174,9 @@ class Validation:
 
     @property
     def _part(self) -> int:
-        batch = self.manifest.micro_batch
         if self.is_whole:
-            return batch
-        held = sum(each.output.nbytes for each in self.evaluated)
-        return batch * max(1, min(_PART // batch, _PART_BYTES // max(held, 1)))
+            return self.manifest.micro_batch
+        return samples_at_once(self.manifest, self.evaluated)
 
     def _samples_in(self, x: Arrays, y: Arrays) -> int:
         # Features in place of inputs may be of fewer: see `KeptInOrder`.

@@ -1,0 +1,175 @@
+"""What a caller of `Trainer.predict` gives: all that `fit` takes, with labels or without.
+
+data ─┬─ file, folder, Dataset, texts ─→ Source ─┐
+      ├─ loader, stream, list of batches ────────┴─→ feeds ─→ outputs ─→ one array
+      └─ arrays ─→ evaluate, as they are
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Evaluation, Manifest
+from odtc.core.options.caller_warning import warn_caller
+from odtc.core.specs import Role
+from odtc.runtime_rpc.data.fitting.taking import Taking
+from odtc.runtime_rpc.data.names import LABELS
+from odtc.runtime_rpc.data.objects.given import are_documents, is_indexed, is_pair, refuse_splits
+from odtc.runtime_rpc.data.objects.indexed import indexed
+from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
+from odtc.runtime_rpc.data.readers import read_inputs
+from odtc.runtime_rpc.data.source import Source, notes_of
+from odtc.runtime_rpc.data.tables.columns import feature_columns
+from odtc.runtime_rpc.data.text.reading import rows_of_documents
+from odtc.runtime_rpc.data.wanted import ReadOptions, wanted_by
+from odtc.runtime_rpc.feed.arrays import as_array, is_frame
+from odtc.runtime_rpc.loop.history import column_names_of
+from odtc.runtime_rpc.predictions.parts import Predicting, feeds_of, joined, outputs_of
+
+_PAIR = 2
+
+
+def predicted(
+    trainer: Predicting, data: Any, output: str | None, options: ReadOptions, *, ema: bool
+) -> np.ndarray:
+    """An output of all samples of what a caller gives; see `Trainer.predict`."""
+    manifest = trainer.manifest
+    known = {each.output.name: each for each in manifest.evaluations}
+    evaluation = manifest.evaluations[0] if output is None else known.get(output)
+    feeds = None if evaluation is None else _feeds(trainer, data, options, evaluation)
+    if feeds is None or evaluation is None:
+        # Of an unknown output it says which there are.
+        return trainer.evaluate(_inputs_alone(data, trainer), output, ema=ema)
+    name = evaluation.output.name
+    found = [each[name] for each in outputs_of(trainer, feeds, [evaluation], ema=ema)]
+    return joined(found, evaluation)
+
+
+def read_samples(trainer: Predicting, path: Path, options: ReadOptions) -> Source:
+    """The samples of a file or a folder, with the columns that they had in training.
+
+    Raises:
+        OdtcError: as of `read_inputs`.
+    """
+    return read_inputs(path, trainer.manifest, options, _columns(trainer))
+
+
+def _feeds(
+    trainer: Predicting, data: Any, options: ReadOptions, evaluation: Evaluation
+) -> Iterator[Any] | None:
+    """What is fed, a part at a time; None where the data is arrays."""
+    manifest = trainer.manifest
+    source = _source(trainer, data, options)
+    if source is not None:
+        for note in notes_of(source, options, is_trained=False):
+            warn_caller(note)
+        return feeds_of(source, manifest, [evaluation])
+    if is_stream(data):
+        stream = streamed(data, manifest, inputs_alone=True)
+        for note in stream.notes:
+            warn_caller(note)
+        return _batches(stream, manifest)
+    if _are_batches(data):
+        _warn_shuffled(data)
+        return _batches(data, manifest)
+    return None
+
+
+def _source(trainer: Predicting, data: Any, options: ReadOptions) -> Source | None:
+    """Samples that can be asked for by number; None of others, and of arrays."""
+    manifest = trainer.manifest
+    if isinstance(data, str | os.PathLike):
+        return read_samples(trainer, Path(os.fspath(data)), options)
+    refuse_splits(data)
+    if are_documents(data, options):
+        return rows_of_documents(data, replace(wanted_by(manifest, options), inputs_alone=True))
+    is_array = is_frame(data) or isinstance(data, Mapping)
+    if not is_array and is_indexed(data, options):
+        return indexed(data, manifest, inputs_alone=True)
+    return None
+
+
+def _are_batches(data: Any) -> bool:
+    """Whether it is gone through for batches: a loader, or a list of pairs or of mappings."""
+    if isinstance(data, list | tuple):
+        return bool(data) and not is_pair(data) and all(map(_is_batch, data))
+    is_array = hasattr(data, "dtype") or is_frame(data) or isinstance(data, Mapping | str | bytes)
+    return isinstance(data, Iterable) and not is_array
+
+
+def _is_batch(item: Any) -> bool:
+    """Whether an item of a list has arrays by name, or a pair with some: no sample of numbers."""
+    if isinstance(item, Mapping):
+        return True
+    return (
+        isinstance(item, list | tuple)
+        and bool(item)
+        and (isinstance(item[0], Mapping) or getattr(item[0], "ndim", 0) > 0)
+    )
+
+
+def _warn_shuffled(loader: Any) -> None:
+    """Says so where a DataLoader draws an order: nobody would know whose predictions they are."""
+    if type(getattr(loader, "sampler", None)).__name__ == "RandomSampler":
+        warn_caller(
+            "the loader shuffles: predictions are in the order in which it gives samples, and not "
+            "in that of its dataset; give shuffle=False"
+        )
+
+
+def _batches(batches: Iterable[Any], manifest: Manifest) -> Iterator[Any]:
+    """The inputs of each batch, as a step would take them."""
+    inputs = manifest.of_role(Role.INPUT)
+    naming = Naming(inputs, manifest.labels, "data", "a batch", inputs_alone=True)
+    taking = Taking(inputs, "data")
+    for batch in batches:
+        x = _inputs_of(batch, naming)
+        yield taking({name: as_array(array, f"input {name}") for name, array in x.items()})
+        for note in taking.untold():
+            warn_caller(note)
+
+
+def _inputs_of(batch: Any, naming: Naming) -> Mapping[str, Any]:
+    """The inputs of a batch: of a pair the first, of a mapping or of parts those that are some."""
+    if not isinstance(batch, list | tuple):
+        return _named(batch, naming)
+    of_pair = len(batch) == _PAIR and (
+        len(naming.inputs) == 1 or isinstance(batch[0], Mapping | list | tuple)
+    )
+    if not of_pair:
+        return _named(batch, naming)
+    return batch[0] if isinstance(batch[0], Mapping) else _named(batch[0], naming)
+
+
+def _named(item: Any, naming: Naming) -> dict[str, Any]:
+    found = naming.named(item)
+    return {each.spec.name: found[each.spec.name] for each in naming.inputs}
+
+
+def _inputs_alone(data: Any, trainer: Predicting) -> Any:
+    """Arrays without the labels that `fit` would take with them."""
+    manifest = trainer.manifest
+    labels = [item.spec.name for item in manifest.labels]
+    inputs = [item.spec.name for item in manifest.of_role(Role.INPUT)]
+    if is_pair(data):
+        return data[0]
+    if isinstance(data, Mapping):
+        theirs = {*labels, *LABELS} - {*inputs, *manifest.bound}
+        kept = {name: array for name, array in data.items() if name not in theirs}
+        is_short = len(inputs) == 1 and kept.keys() == {"x"}
+        return {inputs[0]: kept["x"]} if is_short else kept
+    if is_frame(data):
+        trained = {name for each in _columns(trainer).values() for name in each}
+        kept = {*feature_columns([*map(str, data.columns)], labels), *trained}
+        return data[[name for name in data.columns if str(name) in kept]]
+    return data
+
+
+def _columns(trainer: Predicting) -> Mapping[str, Sequence[str]]:
+    """Names of the columns of each input as they were in training; none where nobody knows."""
+    return column_names_of(trainer.progress) or trainer.manifest.columns
