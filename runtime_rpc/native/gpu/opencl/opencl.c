@@ -1,4 +1,5 @@
 /* OpenCL as an interface: a device with a queue for all that has an order, and one for copies beside it. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,7 @@ odtc_code odtc_opencl_fail(odtc_problem *problem, cl_int number, const char *wha
 }
 
 /* The device of a number among those of all platforms, GPUs first; NULL where there are fewer. */
-static cl_device_id find(const odtc_cl *cl, int number, int *seen) {
+static cl_device_id look_through(const odtc_cl *cl, int number, int *seen) {
   enum { MOST = 32 };
   cl_platform_id platforms[MOST];
   cl_device_id devices[MOST];
@@ -44,6 +45,16 @@ static cl_device_id find(const odtc_cl *cl, int number, int *seen) {
       }
     }
   return NULL;
+}
+
+/* Loaders find drivers, and drivers their devices, when they are first asked: of two threads that do so at once one finds
+   none, or both crash. */
+static cl_device_id find(const odtc_cl *cl, int number, int *seen) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  cl_device_id found = look_through(cl, number, seen);
+  pthread_mutex_unlock(&mutex);
+  return found;
 }
 
 static void describe(odtc_gpu *gpu) {
