@@ -28,7 +28,7 @@ _SECONDS = """
 42 device/test_opencl_of_the_standin
 42 gpu/test_gpu_operators
 41 backends/products/test_winograd_kernels
-37 device/test_faults
+37 device/faults/test_sessions
 35 gpu/runtime/test_gpu_profile
 35 runtime_rpc/adapters/test_peft
 35 cli/measuring/test_device_bench
