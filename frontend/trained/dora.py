@@ -121,7 +121,8 @@ def set_magnitudes(graph: Graph, adapters: Sequence[Adapter]) -> None:
         adapters: that were added.
 
     Raises:
-        UnsupportedError: integers of the file are dequantised by nodes of their own.
+        UnsupportedError: integers of the file are dequantised by nodes of their own, or an output
+            channel is zero.
     """
     for adapter in adapters:
         if not adapter.magnitude:
@@ -131,11 +132,21 @@ def set_magnitudes(graph: Graph, adapters: Sequence[Adapter]) -> None:
             norms = norms_of(floats, transposed=adapter.transposed)
             graph.parameters[adapter.magnitude] = norms
         elif adapter.weight not in graph.parameters:
-            raise UnsupportedError(
-                f"LoRA: no magnitudes (dora) for {adapter.weight!r}: the file has it as integers, "
-                "which are no weights of their own in this step",
-                hint="leave out dora, or compile a file of floats, with --quantize",
+            raise _refused(
+                adapter, "the file has it as integers, which are no weights of their own here"
             )
+        norms = graph.parameters[adapter.magnitude]
+        if zeros := int(norms.size - np.count_nonzero(norms)):
+            raise _refused(
+                adapter, f"{zeros} of its {norms.size} output channels are zero, without direction"
+            )
+
+
+def _refused(adapter: Adapter, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"LoRA: no magnitudes (dora) for {adapter.weight!r}: {why}",
+        hint="narrow the targets, or leave out dora",
+    )
 
 
 def _stored(graph: Graph, layer: Layer) -> tuple[str, bool]:

@@ -55,10 +55,10 @@ def test_micro_batches(kind: str, loss: str, tmp_path: Path) -> None:
     assert_same_run(compiled, kind, tmp_path, batches(5), 0.05)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_adapters(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "dora"), zip(KINDS, (True, False), strict=True))
+def test_adapters(kind: str, dora: bool, tmp_path: Path) -> None:
     def compiled(target: str) -> Artifact:
-        return mlp_artifact(tmp_path, ADAMW, target=target, lora=odtc.LoRA(rank=2))
+        return mlp_artifact(tmp_path, ADAMW, target=target, lora=odtc.LoRA(rank=2, dora=dora))
 
     assert_same_run(compiled, kind, tmp_path, batches(4), 0.05)
 

@@ -4,6 +4,7 @@ The mean of cross-entropy is over the labels that are not ignored, or over their
 The batches here have other numbers of them in each part.
 """
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from tests.numeric.mlp import (
     mlp_trainer,
 )
 from tests.numeric.training.test_micro_batches import two_towers
+from tests.runtime_rpc.adapters.language_models import language, tokens
 
 BATCH, STEPS, LR = 8, 4, 0.5
 IGNORED = -7
@@ -205,3 +207,54 @@ def test_a_loss_in_the_model_says_that_steps_count_the_same(tmp_path: Path) -> N
         loss = {"loss": "in-model"}
         notes = odtc.compile(path, batch=4, loss=loss, optimizer=update).manifest.notes
         assert len([note for note in notes if "counts the same" in note]) == count
+
+
+@pytest.mark.slow
+def test_the_trainer_of_transformers_takes_the_same(tmp_path: Path) -> None:
+    """It weighs tokens by `num_items_in_batch`: three batches make an update, clipped."""
+    from transformers import Trainer as TheirTrainer
+    from transformers import TrainingArguments
+
+    sizes = [(2, 8), (1, 3), (8, 8), (5, 1), (3, 3), (2, 2)]
+    data = []
+    for seed, (first, second) in enumerate(sizes):
+        ids, _ = tokens(seed)
+        labels = ids.clone()
+        labels[0, first:], labels[1, second:] = -100, -100
+        data.append((ids, labels))
+    module = language("llama").eval()
+    odtc.from_torch(module, {"input_ids": data[0][0]}, tmp_path / "m.onnx")
+    update = odtc.Update("sgd", accumulate=3, clip_norm=1.0)
+    options = {"loss": "cross-entropy{axis=2,ignore-index=-100}", "micro_batches": 2}
+    artifact = odtc.compile(tmp_path / "m.onnx", batch=2, optimizer=update, **options)
+
+    class InOrder(TheirTrainer):
+        def _get_train_sampler(self, *_: object) -> torch.utils.data.Sampler:
+            return torch.utils.data.SequentialSampler(self.train_dataset)  # type: ignore[arg-type]
+
+    rows = [{"input_ids": i, "labels": y} for ids, ys in data for i, y in zip(ids, ys, strict=True)]
+    theirs = copy.deepcopy(module)
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path / "out"),
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=3,
+        num_train_epochs=1,
+        learning_rate=0.1,
+        lr_scheduler_type="constant",
+        optim="sgd",
+        max_grad_norm=1.0,
+        report_to=[],
+        use_cpu=True,
+        save_strategy="no",
+    )
+    InOrder(model=theirs, args=arguments, train_dataset=rows).train()  # type: ignore[arg-type]
+    trainer = artifact.trainer(threads=1)
+    for ids, labels in data:
+        # Their labels are those of the tokens themselves, and are shifted by the loss.
+        following = torch.full_like(labels, -100)
+        following[:, :-1] = labels[:, 1:]
+        trainer.step(ids.numpy(), following.numpy(), lr=0.1)
+    start, wanted = module.state_dict(), theirs.state_dict()
+    for name, value in trainer.parameters().items():
+        moved = (wanted[name] - start[name]).abs().max().item()
+        assert np.abs(value - wanted[name].numpy()).max() <= 2e-5 * moved + 1e-6, name

@@ -146,6 +146,53 @@ def test_convolutions_and_layers_with_biases(tmp_path: Path) -> None:
     np.testing.assert_allclose(trainer.evaluate(x.numpy()), merged, atol=1e-5)
 
 
+class Twice(nn.Module):
+    """A layer that is applied twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.head = nn.Linear(6, 6), nn.Linear(6, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.inner(torch.tanh(self.inner(x)))))
+
+
+@pytest.mark.parametrize("opset", [9, 17])
+def test_a_layer_that_is_applied_twice_as_older_files_have_it(opset: int, tmp_path: Path) -> None:
+    """A Gemm of before opset 11 has a bias in any case, and sums have their axes elsewhere."""
+    torch.manual_seed(0)
+    module, x = Twice(), torch.randn(4, 6)
+    path = tmp_path / "m.onnx"
+    torch.onnx.export(module, (x,), path, dynamo=False, opset_version=opset, input_names=["x"])
+    options = {"r": 2, "lora_alpha": 3, "use_dora": True, "target_modules": ["inner", "head"]}
+    config = LoraConfig(init_lora_weights=False, **options)
+    theirs = apart(get_peft_model(copy.deepcopy(module), config))
+    theirs.save_pretrained(tmp_path / "theirs")
+    trainer = odtc.compile(path, lora="rank=2,alpha=3,dora=true").trainer(threads=1)
+    trainer.load_adapters(tmp_path / "theirs")
+    optimizer = torch.optim.SGD([p for p in theirs.parameters() if p.requires_grad], 0.1)
+    for _ in range(3):
+        x, y = torch.randn(4, 6), torch.randint(0, 5, (4,))
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(theirs(x), y)
+        loss.backward()
+        optimizer.step()
+        assert trainer.step(x.numpy(), y.numpy(), lr=0.1) == pytest.approx(loss.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("quantize", [None, "int8"])
+def test_a_channel_of_zeros_has_no_direction(quantize: str | None, tmp_path: Path) -> None:
+    module = Twice()
+    with torch.no_grad():
+        module.head.weight[2] = 0.0
+    path = odtc.from_torch(module, torch.zeros(4, 6), tmp_path / "m.onnx").path
+    with pytest.raises(
+        UnsupportedError, match=r"'head.weight': 1 of its 5 output channels are zer"
+    ):
+        odtc.compile(path, batch=4, lora="rank=2,dora=true", quantize=quantize)
+    odtc.compile(path, batch=4, lora="rank=2,dora=true,targets=inner*", quantize=quantize)
+
+
 @pytest.fixture(scope="module")
 def step(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, odtc.Artifact]:
     lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets="*q_proj*", dora=True)
