@@ -48,6 +48,7 @@ class Graph:
         dtypes: numpy dtype name of every tensor.
         notes: what was assumed on the way, for the user to read.
         lost: those of the notes that say what an exporter lost of the model.
+        idle: those of the notes that say what was asked for and changes nothing.
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.
         seed: of the masks of dropout.
@@ -78,6 +79,7 @@ class Graph:
     dtypes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
     labels: tuple[TensorSpec, ...] = ()
     classes: dict[str, Classes] = field(default_factory=dict)
     seed: int = 0
@@ -105,6 +107,12 @@ class Graph:
         """Tells of weights that no option trains."""
         self.untrainable.append(said)
         self.notes.append(said)
+
+    def tell_idle(self, said: Iterable[str]) -> None:
+        """Notes what was asked for and changes nothing."""
+        told = [each for each in said if each not in self.idle]
+        self.idle += told
+        self.notes += told
 
     def add_constant(self, hint: str, value: npt.ArrayLike) -> str:
         """Adds a constant under a fresh name and returns the name."""

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Self
 
 from odtc.core.artifact import bundle as bundles
+from odtc.core.artifact.beside import files_beside
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan, parse_memory_plans
@@ -17,12 +18,17 @@ from odtc.core.errors import ArtifactError
 from odtc.core.notebook import html_table
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
+from odtc.core.options.idle import said_of_idle
 from odtc.core.options.kinds import FLAG, PATH, optional
 from odtc.core.options.trainer_kinds import BUNDLE, DEVICE, THREADS
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.sessions.session import Session
     from odtc.runtime_rpc.trainer import Trainer
+
+
+HOLDS_ALL = "the artifact holds all of its weights"
+"""Why a folder of weights may change nothing."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,8 @@ class Artifact:
         """Loads the step on a device and gives it the artifact's weights.
 
         Where the device has more cores than the step was compiled for, and neither threads nor
-        cores are chosen, a warning says for which target to compile it.
+        cores are chosen, a warning says for which target to compile it. Another one tells of
+        `storage` or `offload_state` where nothing lies in files.
 
         Args:
             device: a session, `rpc://HOST:PORT/KEY` of a TVM RPC tracker, or `adb://SERIAL`; this
@@ -204,12 +211,13 @@ class Artifact:
         from odtc.runtime_rpc.fit import idle_cores
         from odtc.runtime_rpc.guards.turns import made_alone
         from odtc.runtime_rpc.memory.allocation import Placement
+        from odtc.runtime_rpc.memory.idle import OF_MEMORY, AtWork
         from odtc.runtime_rpc.sessions.local import LocalSession
         from odtc.runtime_rpc.trainer import Trainer
 
         bundle = self._bundle.opened()
-        folder = None if storage is None else os.fspath(storage)
-        options = threads, cores, Placement(folder, offload_state)
+        placement = Placement(None if storage is None else os.fspath(storage), offload_state)
+        options = threads, cores, placement
 
         def at_work(session: "Session", *, owns: bool) -> tuple[Trainer, str]:
             trainer = Trainer(bundle, session, *options, owns_session=owns)
@@ -228,8 +236,9 @@ class Artifact:
                 raise
 
         trainer, idle = made_alone(make)
-        if idle:
-            warn_caller(f"trainer: {idle}")
+        unused = said_of_idle(OF_MEMORY, AtWork(bundle.manifest, placement))
+        for said in filter(None, (idle, *unused)):
+            warn_caller(f"trainer: {said}")
         return trainer
 
 
@@ -253,7 +262,10 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     Raises:
         ArtifactError: it is missing, damaged, or of another version.
     """
-    return Artifact(bundles.load(path, _installed_tvm(), weights))
+    bundle = bundles.load(path, _installed_tvm(), weights)
+    if weights is not None and not files_beside(bundle):
+        warn_caller(f"load: weights changes nothing: {HOLDS_ALL}")
+    return Artifact(bundle)
 
 
 def _installed_tvm() -> str | None:

@@ -18,6 +18,8 @@ from odtc.core.artifact.memory_plan import parse_memory_plans
 from odtc.core.errors import UnsupportedError
 from odtc.core.options.arguments import takes
 from odtc.core.options.byte_sizes import parse_bytes
+from odtc.core.options.caller_warning import warn_caller
+from odtc.core.options.idle import said_of_idle
 from odtc.core.options.kinds import (
     ANYTHING,
     FLAG,
@@ -49,6 +51,7 @@ from odtc.runtime_rpc.lengths.feed import feeding_of
 from odtc.runtime_rpc.loop.fitter import Fitter
 from odtc.runtime_rpc.loop.history import History
 from odtc.runtime_rpc.memory.allocation import Placement
+from odtc.runtime_rpc.memory.idle import OF_MEMORY, AtWork
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.not_finite import is_marked, not_finite
@@ -223,6 +226,8 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
                 gives later a step says so.
             DeviceError: the device does not say how much memory it has left.
         """
+        for said in said_of_idle(OF_MEMORY, AtWork(self._manifest, follows=True)):
+            warn_caller(f"trainer: {said}")
         left = available or self.session.available_bytes
         self._engine.follow(left, parse_bytes(reserve, "reserve"))
 

@@ -26,12 +26,15 @@ DRAWING = frozenset(
 _FLOAT = onnx.TensorProto.FLOAT
 
 
-def find_masks(graph: Graph, applied: bool) -> None:
+def find_masks(graph: Graph, applied: bool) -> bool:
     """Puts one node in the place of each mask, or its mean where dropout is off; notes both.
 
     Args:
         graph: specialised, not yet normalised.
         applied: whether training steps drop anything.
+
+    Returns:
+        Whether there is a mask.
     """
     made = {name: node for node in graph.nodes for name in node.output}
     constant = partial(_number, graph)
@@ -60,6 +63,7 @@ def find_masks(graph: Graph, applied: bool) -> None:
     graph.nodes = nodes
     if masks:
         graph.drop_unused()
+    return bool(masks)
 
 
 def _replaced(

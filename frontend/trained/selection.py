@@ -26,10 +26,12 @@ class Selection:
     Attributes:
         trained: parameters that are trained, and the part of each.
         still: running statistics of batch normalisations in inference mode: they do not move.
+        idle_freezes: choices of what is to be frozen of which nothing would be trained anyway.
     """
 
     trained: Parts
     still: frozenset[str] = frozenset()
+    idle_freezes: tuple[str, ...] = ()
 
     def arguments(self, graph: Graph) -> list[Argument]:
         """The graph's parameters, in order, each with its role."""
@@ -68,10 +70,12 @@ def select(
     for text in train:
         for name, block in _parts(graph, text).items():
             chosen[name] = block or chosen.get(name)
+    idle = []
     for text in freeze:
-        if _is_untrained(graph, text):
-            continue
-        for name in _parts(graph, text):
+        names = [] if _is_untrained(graph, text) else [*_parts(graph, text)]
+        if chosen.keys().isdisjoint(names):
+            idle.append(text)
+        for name in names:
             chosen.pop(name, None)
     if train and not chosen:
         raise UsageError(
@@ -84,7 +88,7 @@ def select(
             "batch normalisations whose parameters are frozen normalise by the batch all the same, "
             "and move their running statistics, as in PyTorch; freeze_batch_norm keeps these"
         )
-    return Selection(chosen, still if freeze_batch_norm else frozenset())
+    return Selection(chosen, still if freeze_batch_norm else frozenset(), tuple(idle))
 
 
 def _is_untrained(graph: Graph, text: str) -> bool:

@@ -18,6 +18,7 @@ from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
 from odtc.cli.config import init, show
 from odtc.cli.config.apply import add_config_options, take_options
 from odtc.cli.console import abandon, print_error, say
+from odtc.cli.idle import idle_notes
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
@@ -178,11 +179,14 @@ def _run(argv: Sequence[str] | None) -> int:
         raise unknown_options(parser, args.command, unknown)
     for line in (*(f"note: {note}" for note in notes), *taken.said()):
         say(line)
+    for note in idle_notes(args):
+        say(f"note: {note}")
     leave_out_torch()
     with warnings.catch_warnings():
         # What a file lost, and which cores are idle, is among the notes, here.
         warnings.filterwarnings("ignore", message="compile: ")
         warnings.filterwarnings("ignore", message="trainer: ")
+        warnings.filterwarnings("ignore", message="load: ")
         return args.run(args)
 
 

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from odtc.cli.console import say
 from odtc.cli.switches import Switch
 from odtc.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from odtc.artifact import Artifact
 
 T = TypeVar("T")
 
@@ -46,6 +49,22 @@ def add_weights_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def load_artifact(path: str | os.PathLike[str], weights_folder: Path | None) -> "Artifact":
+    """Reads an artifact, with the folder of weights that `add_weights_folder` added.
+
+    Raises:
+        ArtifactError: it is missing, damaged, or of another version.
+    """
+    # Imported here: it brings numpy.
+    from odtc.artifact import HOLDS_ALL, load
+    from odtc.core.artifact.beside import files_beside
+
+    artifact = load(path, weights_folder)
+    if weights_folder is not None and not files_beside(artifact._bundle):
+        say(f"note: --weights-folder changes nothing: {HOLDS_ALL}")
+    return artifact
+
+
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
     parser.add_argument("--json", action=Switch, help="print one JSON object on stdout")
@@ -61,12 +80,6 @@ def add_steps_per_call(parser: argparse.ArgumentParser) -> None:
         help="steps that a device takes in one call, so that they do not wait for the link; it "
         "holds as many batches (default: 1)",
     )
-
-
-def say_of_steps_per_call(steps: int, *, is_local: bool) -> None:
-    """Says that `--steps-per-call` changes nothing for steps of this machine."""
-    if is_local and steps > 1:
-        say("note: --steps-per-call is for devices: the steps of this machine wait for no link")
 
 
 def at_least(bound: int, most: float = math.inf) -> Callable[[str], int]:

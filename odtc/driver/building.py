@@ -13,9 +13,11 @@ from odtc.core.disk.left_behind import remove_folder
 from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.errors import UsageError
 from odtc.core.options.byte_sizes import AUTO
+from odtc.core.options.idle import said_of_idle
 from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
+from odtc.driver.drafts.idle import OF_STEP, Finished
 from odtc.driver.drafts.lengths import at_lengths, not_with_lengths
 from odtc.driver.drafts.source import Source, read_source
 from odtc.driver.fitting import BuiltPlans, build_step, build_together
@@ -57,11 +59,12 @@ def build(
     leave_pages(source.arrays.values())
     graph = made[0].step.draft.graph
     graph.notes += notes_on(source, made, budget)
+    graph.tell_idle(said_of_idle(OF_STEP, _finished(source, made[0])))
 
     progress("link")
     root = private_folder()
     try:
-        return KeptStep(seal(made, model, digest, root), tuple(graph.lost))
+        return KeptStep(seal(made, model, digest, root), (*graph.lost, *graph.idle))
     except BaseException:
         remove_folder(root)
         raise
@@ -76,6 +79,14 @@ def _built(
     made = build_together(sources, budget, progress)
     check_alike(made)
     return made
+
+
+def _finished(source: Source, made: BuiltPlans) -> Finished:
+    """What is known of a step, for what is said of options that changed nothing of it."""
+    draft, built = made.step.draft, made.built
+    samples = draft.batch // draft.micro_batches
+    stored, is_half = built.stored_bytes, made.form.half
+    return Finished(source, draft.micro_batches, samples, stored, is_half, len(built.tuned))
 
 
 def _check_half_activations(budget: int | str | None) -> None:

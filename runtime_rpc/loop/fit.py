@@ -12,6 +12,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.finite import check_finite
 from odtc.core.options.caller_warning import warn_caller
+from odtc.core.options.idle import said_of_idle
 from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source_of
@@ -27,6 +28,7 @@ from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
 from odtc.runtime_rpc.loop.going import go
 from odtc.runtime_rpc.loop.history import History
+from odtc.runtime_rpc.loop.idle import OF_RUN, Begun
 from odtc.runtime_rpc.loop.keeping import BestCheckpoint
 from odtc.runtime_rpc.loop.measured.metrics import metrics_of
 from odtc.runtime_rpc.loop.measured.usual import with_usual
@@ -96,6 +98,9 @@ def fit(trainer: Trained, asked: Asked) -> History:
     _warn_left(feed, course)
     run = Run(trainer, course, trainer.steps if asked.resume is None else 0)
     trainer.history = run.history
+    begun = Begun(run, callbacks, asked.seed, asked.feature_cache)
+    for said in said_of_idle(OF_RUN, begun, _called):
+        warn_caller(f"fit: {said}")
     if said := keep_features(run, cache_bytes(asked.feature_cache, "feature_cache")):
         warn_caller(f"fit: {said}")
     if run.step and course.ends(run.step):
@@ -106,6 +111,15 @@ def fit(trainer: Trained, asked: Asked) -> History:
     history = go(run, callbacks)
     _end(run, callbacks, length)
     return history
+
+
+def _called(option: str) -> str:
+    """What an option of a run is called in Python."""
+    of_callbacks = {
+        "patience": "patience of odtc.EarlyStopping",
+        "checkpoint_every": "every of odtc.Checkpoint",
+    }
+    return of_callbacks.get(option, option)
 
 
 def _end(run: Run, callbacks: Sequence[Callback], length: int | None) -> None:

@@ -37,6 +37,11 @@ class Checkpoint(Callback):
         self.path, self._every, self._keep = Path(path), every, keep
         self._saved = 0
 
+    @property
+    def every(self) -> int | None:
+        """Steps from one to the next; None for one at the end."""
+        return self._every
+
     def on_train_begin(self, run: "Run") -> None:
         """See `Callback.on_train_begin`."""
         self._saved = run.step

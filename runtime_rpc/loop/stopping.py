@@ -56,6 +56,11 @@ class EarlyStopping(Callback):
         self._monitor: Monitor | None = None
 
     @property
+    def patience(self) -> int:
+        """Rows that may follow the best one without an improvement."""
+        return self._patience
+
+    @property
     def names_column(self) -> bool:
         """Whether the user names the column."""
         return self._asked[0] is not None

@@ -50,10 +50,13 @@ def _convert(_: relax.BlockBuilder, node: Node, inputs: Sequence[Any]) -> list:
     return [dropout(inputs[0], ratio, stream, node.graph.seed)]
 
 
-def set_dropout(graph: Graph, applied: bool, seed: int) -> None:
+def set_dropout(graph: Graph, applied: bool, seed: int) -> bool:
     """Gives a graph the seed of what is drawn; takes all dropout out, unless it is applied.
 
     What was taken for dropout is noted, and what is drawn.
+
+    Returns:
+        Whether the model has dropout.
 
     Raises:
         UsageError: the seed is not in [0, 2**63).
@@ -61,15 +64,14 @@ def set_dropout(graph: Graph, applied: bool, seed: int) -> None:
     if not 0 <= seed < MAX_SEED:
         raise UsageError(f"seed {seed} is outside [0, 2**63)", hint="pass --seed 1")
     graph.seed = seed
-    find_masks(graph, applied)
+    has_masks = find_masks(graph, applied)
     note_random(graph)
-    if applied:
-        return
-    for node in graph.nodes:
-        if node.op_type == "Dropout":
-            graph.notes.append(f"{describe_node(node)}: dropout is off")
-            node.op_type = "Identity"
-            del node.input[1:], node.output[1:], node.attribute[:]
+    dropping = [node for node in graph.nodes if node.op_type == "Dropout"]
+    for node in () if applied else dropping:
+        graph.notes.append(f"{describe_node(node)}: dropout is off")
+        node.op_type = "Identity"
+        del node.input[1:], node.output[1:], node.attribute[:]
+    return has_masks or bool(dropping)
 
 
 OPERATORS: dict[str, Operator] = {

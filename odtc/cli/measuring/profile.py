@@ -12,8 +12,8 @@ from odtc.cli.options import (
     add_steps_per_call,
     add_weights_folder,
     at_least,
+    load_artifact,
     output_file,
-    say_of_steps_per_call,
 )
 from odtc.cli.training.running import say_idle_cores
 from odtc.core.disk.files import check_writable
@@ -93,7 +93,6 @@ def run(args: argparse.Namespace) -> int:
     for path in filter(None, outputs):
         check_writable(path)
     # Imported here: samples bring numpy.
-    from odtc.artifact import load
     from odtc.cli.pictures.timeline import draw
     from odtc.cli.training.sources import read_source
     from odtc.runtime_rpc.data.drawn import drawn
@@ -101,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     from odtc.runtime_rpc.data.wanted import ReadOptions
     from odtc.runtime_rpc.profile.trace import write_trace
 
-    artifact = load(args.artifact, args.weights_folder)
+    artifact = load_artifact(args.artifact, args.weights_folder)
     manifest = artifact.manifest
     feed: Iterable[Batch]
     if args.data:
@@ -113,7 +112,6 @@ def run(args: argparse.Namespace) -> int:
         trainer = artifact.trainer(args.device, args.threads, args.cores)
         if not (args.threads or args.cores):
             say_idle_cores(trainer)
-        say_of_steps_per_call(args.steps_per_call, is_local=trainer.session.is_local)
         profile = _profiled(trainer, feed, args, progress)
     if args.trace:
         write_trace(profile, args.trace)

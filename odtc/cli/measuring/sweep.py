@@ -11,6 +11,7 @@ from odtc.cli.options import (
     add_json_option,
     add_weights_folder,
     at_least,
+    load_artifact,
     output_file,
     parse_shape,
 )
@@ -150,7 +151,6 @@ def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
         UsageError: a model has no batch, or two inputs would have the same name.
         ArtifactError: an artifact cannot be read.
     """
-    from odtc.artifact import load
     from odtc.backends.compiled_for import target_of
     from odtc.backends.targets import parse_target
 
@@ -165,7 +165,7 @@ def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
                 for each in args.batch
             ]
         else:
-            artifact = load(path, args.weights_folder)
+            artifact = load_artifact(path, args.weights_folder)
             its, batch = target_of(artifact.manifest), artifact.manifest.batch
             found.append(_case(path, batch, its, lambda it=artifact: it))
     names = [(each.model, each.batch) for each in found]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes
-from odtc.cli.options import add_json_option, add_weights_folder
+from odtc.cli.options import add_json_option, add_weights_folder, load_artifact
 from odtc.cli.switches import Switch
 from odtc.core.disk.files import check_writable
 from odtc.core.disk.outputs import check_outputs
@@ -72,14 +72,13 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         OdtcError: the artifact is damaged, or the picture cannot be written.
     """
-    from odtc.artifact import load
     from odtc.cli.model import beside, layouts, memory
     from odtc.cli.pictures.skyline import draw
 
     if args.plot:
         check_outputs([args.plot], {"the artifact": [args.artifact]})
         check_writable(args.plot)
-    artifact = load(args.artifact, args.weights_folder)
+    artifact = load_artifact(args.artifact, args.weights_folder)
     manifest = artifact.manifest
     if args.plot:
         draw(artifact.memory.plan, f"{manifest.model}, batch {manifest.batch}", args.plot)

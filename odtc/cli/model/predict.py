@@ -13,6 +13,7 @@ from odtc.cli.options import (
     add_json_option,
     add_weights_folder,
     group_of,
+    load_artifact,
     output_file,
 )
 from odtc.cli.switches import Switch
@@ -92,11 +93,10 @@ def run(args: argparse.Namespace) -> int:
         _check_ending(args.output, args.output_names or ())
         check_writable(args.output)
     # Imported here: samples bring numpy.
-    from odtc.artifact import load
     from odtc.runtime_rpc.data.source import notes_of
     from odtc.runtime_rpc.predictions.given import read_samples
 
-    artifact = load(args.artifact, args.weights_folder)
+    artifact = load_artifact(args.artifact, args.weights_folder)
     evaluated = _evaluated(artifact, args.output_names or ())
     with stages() as progress:
         progress("loading the step on the device")

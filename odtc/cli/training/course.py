@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.cli.options import MANY, at_least
+from odtc.cli.training.resuming import run_identity
 
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
@@ -64,6 +65,10 @@ class Course:
             say(f"note: {left_text(stream, left)}")
         return stream
 
+    def identity(self, source: "Source", schedule: "Schedule") -> dict[str, str]:
+        """What makes a run the one that it is, beside the compiled step."""
+        return run_identity(source, self.seed, schedule, self.augment or ())
+
     def total(self, stream: "Stream") -> int:
         """Steps of the whole run."""
         return self.steps or stream.steps_of(self.epochs or 1)
@@ -79,7 +84,7 @@ class Course:
 
         assert self.lr is not None
 
-        if self.warmup >= updates:
+        if self.warmup >= updates > 0:
             say(f"note: all {updates} updates are of the warm-up, which takes {self.warmup}")
         length = max(updates - self.warmup, 1)
         schedule = parse_schedule(self.schedule, self.lr, length)

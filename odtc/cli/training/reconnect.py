@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from odtc.cli.console import say
-from odtc.cli.options import say_of_steps_per_call
 from odtc.cli.training.checkpoints import Checkpoints
 from odtc.cli.training.elsewhere import UnfitError, say_absent, start_there
 from odtc.cli.training.running import Running, say_idle_cores
@@ -65,7 +64,6 @@ class RecoverableTrainer:
         say_absent(self._elsewhere)
         if not self.trainer.session.is_local:
             checkpoints.say_whether_at_the_end()
-        say_of_steps_per_call(running.steps_per_call, is_local=self.trainer.session.is_local)
         if checkpoints.resume and checkpoints.checkpoint:
             _noted(self.trainer.load_checkpoint, checkpoints.checkpoint)
 
@@ -99,6 +97,7 @@ class RecoverableTrainer:
     def _say_idle(self) -> None:
         if not (self._running.threads or self._running.cores):
             say_idle_cores(self.trainer)
+        self._running.say_idle(self.trainer)
 
     def _is_hopeless(self) -> bool:
         self._times = self._times + 1 if self.trainer.steps == self._lost_at else 1

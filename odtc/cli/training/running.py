@@ -9,6 +9,7 @@ from odtc.cli.console import say
 from odtc.cli.options import CORES_HELP, add_steps_per_call
 from odtc.cli.switches import Switch
 from odtc.core.options.cores import parse_cores
+from odtc.core.options.idle import flag_of, said_of_idle
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
@@ -61,6 +62,17 @@ class Running:
         if self.follow_memory:
             trainer.follow_memory()
         return trainer
+
+    def say_idle(self, trainer: "Trainer") -> None:
+        """Notes on options of memory that change nothing of a step."""
+        # Imported here: it brings numpy.
+        from odtc.runtime_rpc.memory.allocation import Placement
+        from odtc.runtime_rpc.memory.idle import OF_MEMORY, AtWork
+
+        placement = Placement(self.storage, self.offload_state)
+        facts = AtWork(trainer.manifest, placement, self.follow_memory)
+        for said in said_of_idle(OF_MEMORY, facts, flag_of):
+            say(f"note: {said}")
 
 
 def say_idle_cores(trainer: "Trainer") -> None:

@@ -1,20 +1,21 @@
 """`odtc train`: runs a training step over a data set, here or on a device."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odtc.cli.console import say
 from odtc.cli.interrupts import StopRequest
-from odtc.cli.options import add_json_option, add_weights_folder, group_of
+from odtc.cli.options import add_json_option, add_weights_folder, group_of, load_artifact
 from odtc.cli.switches import Switch
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
 from odtc.cli.training.rate_finding import check_alone, find_rate
 from odtc.cli.training.read_options import add_read_options, check_read_options
 from odtc.cli.training.reconnect import RecoverableTrainer
-from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run, run_identity
+from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run
 from odtc.cli.training.running import Running, add_running_options
 from odtc.cli.training.sources import Trained, read_source
 from odtc.cli.training.trained_model import (
@@ -27,12 +28,14 @@ from odtc.cli.training.watching import Watching, add_watching_options
 from odtc.core.disk.files import check_new_folder, check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
+from odtc.core.options.idle import flag_of, said_of_idle
 from odtc.runtime_rpc.data.wanted import ReadOptions
 
 if TYPE_CHECKING:
     from odtc.artifact import Artifact
     from odtc.cli.training.summary import Finished
     from odtc.core.artifact.manifest import Manifest
+    from odtc.runtime_rpc.loop.callback import Callback
     from odtc.runtime_rpc.loop.keeping import BestCheckpoint
     from odtc.runtime_rpc.loop.run import Run
     from odtc.runtime_rpc.trainer import Trainer
@@ -209,7 +212,6 @@ def run(args: argparse.Namespace) -> int:
     asked = _Asked.of(args)
     asked.check()
     # Imported here: samples bring numpy.
-    from odtc.artifact import load
     from odtc.cli.training.evaluated import evaluation_of
     from odtc.cli.training.loop import Done, take_steps
     from odtc.cli.training.summary import Finished, print_summary, say_ended
@@ -219,7 +221,7 @@ def run(args: argparse.Namespace) -> int:
 
     course, keep, watching = asked.course, asked.keep, asked.watching
     kept_bytes = cache_bytes(course.feature_cache, "--feature-cache")
-    artifact = load(asked.artifact, args.weights_folder)
+    artifact = load_artifact(asked.artifact, args.weights_folder)
     manifest = artifact.manifest
     asked.check_manifest(manifest)
     source = read_source(course.data, manifest, asked.options)
@@ -233,8 +235,7 @@ def run(args: argparse.Namespace) -> int:
     stream = course.stream(source, manifest)
     total = course.total(stream)
     schedule = course.rates(total // manifest.accumulate)
-    drawn = course.seed, schedule, course.augment or ()
-    identity = run_identity(source, *drawn) if keep.checkpoint else {}
+    identity = course.identity(source, schedule) if keep.checkpoint else {}
     keep = _begun(keep, manifest, identity, total)
     run = _started(artifact, asked.running, keep, identity, total)
     done = Done()
@@ -247,10 +248,11 @@ def run(args: argparse.Namespace) -> int:
     def work(trainer: "Trainer") -> "Finished | StopRequest":
         """The whole run from the trainer's step on; the signal that ended it before."""
         done.emulated |= bool(trainer.session.info()["emulated"])
-        if not done.steps:
-            rehearse_export(trainer, asked.export)
         callbacks = [*watching.callbacks(), *([best] if best else []), *keep.callbacks()]
         going = Run(trainer, planned, start=0)
+        if not done.steps:
+            _say_idle(going, callbacks, course)
+            rehearse_export(trainer, asked.export)
         if said := keep_features(going, kept_bytes):
             say(f"note: {said}")
         ended = take_steps(going, callbacks, done)
@@ -273,6 +275,15 @@ def run(args: argparse.Namespace) -> int:
         return found.code
     print_summary(found, done, manifest.batch, asked.files, is_json=asked.json)
     return ExitCode.OK
+
+
+def _say_idle(run: "Run", callbacks: "Sequence[Callback]", course: Course) -> None:
+    """Says which options change nothing of a run."""
+    from odtc.runtime_rpc.loop.idle import OF_RUN, Begun
+
+    begun = Begun(run, callbacks, course.seed, course.feature_cache)
+    for said in said_of_idle(OF_RUN, begun, flag_of):
+        say(f"note: {said}")
 
 
 def _begun(

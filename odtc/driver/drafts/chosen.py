@@ -1,6 +1,7 @@
 """The choice of what is trained, and how: parameters by name, adapters for it, the update."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from odtc.core.adapters import Adapter
 from odtc.core.errors import UsageError
@@ -46,7 +47,16 @@ def choose(graph: Graph, options: StepOptions) -> tuple[Selection, tuple[Adapter
     if lora and options.train is None:
         train = _new_head(graph, frozen)
     selection = select(graph, train, frozen, options.freeze_batch_norm)
+    if lora and options.train is None:
+        # They may be of the new head, which `train` leaves out then.
+        idle = [text for text in selection.idle_freezes if not _is_of_new_head(graph, text)]
+        selection = replace(selection, idle_freezes=tuple(idle))
     return adapt(graph, lora, selection) if lora else (selection, ())
+
+
+def _is_of_new_head(graph: Graph, text: str) -> bool:
+    """Whether a choice has parameters of a head that is new."""
+    return not {*graph.new_head}.isdisjoint(read_choice(text).parts(graph))
 
 
 def _new_head(graph: Graph, frozen: Sequence[str]) -> list[str]:

@@ -6,8 +6,10 @@ specialise -> join losses -> choose -> check -> normalise -> find the samples
 import dataclasses
 
 from odtc.backends.targets import CPU
+from odtc.core.options.idle import said_of_idle
 from odtc.driver.drafts.chosen import choose, wanted
 from odtc.driver.drafts.draft import Draft
+from odtc.driver.drafts.idle import OF_DRAFT, Sketched
 from odtc.driver.drafts.lengths import require_no_statistics
 from odtc.driver.drafts.placing import Placing
 from odtc.driver.drafts.source import Source
@@ -81,9 +83,10 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
         read=source.read,
     )
     require_places(graph, source.model)
-    set_dropout(graph, options.dropout, options.seed)
+    has_dropout = set_dropout(graph, options.dropout, options.seed)
     objective = join_losses(graph, source.terms)
     selection, adapters = choose(graph, options)
+    graph.tell_idle(said_of_idle(OF_DRAFT, Sketched(source, graph, selection, has_dropout)))
     require_no_statistics(source, selection.arguments(graph))
     require_finite(graph.parameters, selection.trained, source.broken)
     note_batch_norms(graph, selection.still)

@@ -75,8 +75,8 @@ def features_in(names: Sequence[str], where: str) -> list[str]:
 
 def feature_columns(names: Sequence[str], labels: Sequence[str] = ()) -> list[str]:
     """The columns that no label is usually called as, and none of these is."""
-    labels = {each for label in (*labels, *LABELS) for each in _called(label, names)}
-    return [name for name in names if name not in labels]
+    theirs = {each for label in (*labels, *LABELS) for each in _called(label, names)}
+    return [name for name in names if name not in theirs]
 
 
 def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> None:

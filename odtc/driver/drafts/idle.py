@@ -1,0 +1,180 @@
+"""Options of a step that change nothing, as the model, the target or other options are.
+
+Two tables: of what a draft shows, which `odtc check` tells, too, and of what only the built step
+does. A compile warns of them, and the artifact has them among its notes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odtc.backends.targets import CPU
+from odtc.core.options.idle import Idle
+from odtc.driver.drafts.source import Source
+from odtc.driver.layouts import AUTO, CHEAPEST
+from odtc.frontend.graph import Graph
+from odtc.frontend.patterns.random_masks import DRAWING
+from odtc.frontend.trained.selection import Selection
+
+_DROPOUT, _BATCH_NORM = "Dropout", "BatchNormalization"
+# Axes of a batch of images.
+_IMAGES = 4
+
+
+@dataclass(frozen=True)
+class Sketched:
+    """What is known of a step before it has gradients.
+
+    Attributes:
+        source: what it is made from.
+        graph: of the model's own nodes.
+        selection: what is trained.
+        has_dropout: whether the model has dropout, taken out or not.
+    """
+
+    source: Source
+    graph: Graph
+    selection: Selection
+    has_dropout: bool
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether a step draws something from its seed."""
+        return any(node.op_type in DRAWING or node.op_type == _DROPOUT for node in self.graph.nodes)
+
+    @property
+    def has_one_layout(self) -> bool:
+        """Whether images have the layout of ONNX whatever is asked for."""
+        return self.source.target.kind != CPU or self.source.saves_half
+
+
+OF_DRAFT: Sequence[Idle[Sketched]] = (
+    Idle(
+        "seed",
+        lambda it: it.source.options.seed != 0,
+        lambda it: it.has_dropout and not it.source.options.dropout and not it.is_drawn,
+        "dropout is off",
+    ),
+    Idle(
+        "seed",
+        lambda it: it.source.options.seed != 0,
+        lambda it: not it.is_drawn,
+        "the model has no dropout, and draws nothing else; that of the samples' order is given "
+        "where it is trained",
+    ),
+    Idle(
+        "dropout",
+        lambda it: not it.source.options.dropout,
+        lambda it: not it.has_dropout,
+        "the model has none",
+    ),
+    Idle(
+        "freeze_batch_norm",
+        lambda it: it.source.options.freeze_batch_norm,
+        lambda it: not it.selection.still,
+        "no batch normalisation has its parameters frozen",
+    ),
+    Idle(
+        "freeze",
+        lambda it: bool(it.source.options.freeze),
+        lambda it: bool(it.selection.idle_freezes),
+        "nothing of it would be trained",
+        lambda it: ", ".join(it.selection.idle_freezes),
+    ),
+    Idle(
+        "loss_scale",
+        lambda it: it.source.update.scaling is not None,
+        lambda it: not it.source.saves_half,
+        "float32 holds gradients as they are; to leave updates out that are not finite, "
+        "on_nonfinite=skip is enough",
+    ),
+    Idle(
+        "layout",
+        lambda it: it.source.options.layout in (AUTO, CHEAPEST),
+        lambda it: it.has_one_layout,
+        "images of a step for a GPU, or in mixed precision, have the layout of ONNX",
+    ),
+    Idle(
+        "layout",
+        lambda it: it.source.options.layout in (AUTO, CHEAPEST),
+        lambda it: not any(len(shape) == _IMAGES for shape in it.graph.shapes.values()),
+        "the model has no images",
+    ),
+    Idle(
+        "database",
+        lambda it: it.source.options.database is not None,
+        lambda it: not it.source.options.tuned,
+        "without tuned no measurement is looked at",
+    ),
+    Idle(
+        "device",
+        lambda it: it.source.options.device is not None,
+        lambda it: not it.source.options.tuned,
+        "without tuned no measurement is looked at",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is known of a step once it is built.
+
+    Attributes:
+        source: what it is made from.
+        micro_batches: that make a step.
+        samples: of a micro-batch.
+        stored_bytes: that tensors wait in, in a file.
+        is_half: whether it stores as float16 what the backward pass reads, to fit.
+        tuned: how many kernels have loops that were measured.
+    """
+
+    source: Source
+    micro_batches: int
+    samples: int
+    stored_bytes: int
+    is_half: bool
+    tuned: int
+
+    @property
+    def has_batch_norms(self) -> bool:
+        """Whether it normalises by statistics of a batch."""
+        return any(node.op_type == _BATCH_NORM for node in self.source.model.graph.node)
+
+
+OF_STEP: Sequence[Idle[Finished]] = (
+    Idle(
+        "allow_split_batchnorm",
+        lambda it: it.source.options.allow_split_batchnorm,
+        lambda it: not it.has_batch_norms,
+        "the model has no batch normalisation",
+    ),
+    Idle(
+        "allow_split_batchnorm",
+        lambda it: it.source.options.allow_split_batchnorm,
+        lambda it: it.micro_batches == 1,
+        "the step takes its batch whole",
+    ),
+    Idle(
+        "allow_half_activations",
+        lambda it: it.source.options.allow_half_activations,
+        lambda it: not it.is_half,
+        "within this budget float32 is as fast",
+    ),
+    Idle(
+        "offload",
+        lambda it: it.source.options.offload,
+        lambda it: not it.stored_bytes,
+        "within this budget no tensor waits in a file: other ways are as fast",
+    ),
+    Idle(
+        "eval_batch",
+        lambda it: bool(it.source.options.evaluated),
+        lambda it: all(n >= it.samples for n in it.source.options.evaluated),
+        "so many samples are evaluated at once in any case",
+    ),
+    Idle(
+        "database",
+        lambda it: it.source.options.database is not None and it.source.options.tuned,
+        lambda it: not it.tuned,
+        "nothing of this step was measured for the target and the device",
+    ),
+)
