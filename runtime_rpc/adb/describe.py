@@ -61,6 +61,7 @@ class ListedPhone:
         key: that it was set up under, or None.
         url: address for `odtc.connect`, or None.
         busy: whether a session runs; None where no server answers.
+        other: what is of another version or build in its server; empty for nothing.
     """
 
     serial: str
@@ -69,6 +70,7 @@ class ListedPhone:
     key: str | None = None
     url: str | None = None
     busy: bool | None = None
+    other: str = ""
 
 
 def find_phones() -> list[ListedPhone]:
@@ -98,7 +100,8 @@ def _found(phone: Listed) -> ListedPhone:
     except DeviceError:
         said = None
     busy = None if said is None else bool(said.get("busy"))
-    return ListedPhone(phone.serial, phone.state, facts, known.key, known.url, busy)
+    other = greeting.differences(said) if said else ""
+    return ListedPhone(phone.serial, phone.state, facts, known.key, known.url, busy, other)
 
 
 def facts_of(adb: Adb) -> dict[str, Any]:

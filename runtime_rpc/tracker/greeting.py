@@ -7,7 +7,8 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from odtc.core.errors import DeviceError
@@ -30,6 +31,7 @@ _VERSIONS: dict[str, Callable[[], str]] = {
     "ffi": lambda: version("apache-tvm-ffi"),
     "abi": lambda: f"{8 * struct.calcsize('P')}-bit {sys.byteorder}-endian",
 }
+OTHER = "the device's server is of another version or build"
 # A server of the native runtime has no TVM; what it speaks of TVM's is compared by its sessions.
 _OF_NATIVE = ("odtc", "sources", "abi")
 _OF_PYTHON = ("odtc", "tvm", "ffi", "abi")
@@ -110,18 +112,25 @@ def check_versions(found: dict[str, Any], where: str) -> None:
     Raises:
         DeviceError: a version differs, or odtc-device was built from other sources.
     """
-    compared = _OF_NATIVE if serves_programs(found) else _OF_PYTHON
-    own = {name: _VERSIONS[name]() for name in compared}
-    there = {name: found.get(name, "unknown") for name in compared}
-    differing = [
-        f"{_COMPARED[key]} is {str(there[key])[:_LETTERS]} there and {own[key]} here"
-        for key in compared
-        if there[key] != own[key]
-    ]
-    if differing:
+    if differing := differences(found):
         raise DeviceError(
-            f"the device's server is of another version or build: {'; '.join(differing)}",
+            f"{OTHER}: {differing}",
             where=where,
             hint="replace it: `odtc device setup SERIAL` does so on a phone; for a board, `odtc "
             "device build` writes it",
         )
+
+
+def differences(found: dict[str, Any]) -> str:
+    """What is other in a server than in this host, as a text; empty where a session can begin.
+
+    Versions of what is not installed here are not compared.
+    """
+    compared = _OF_NATIVE if serves_programs(found) else _OF_PYTHON
+    said = []
+    for name in compared:
+        there = found.get(name, "unknown")
+        with suppress(PackageNotFoundError):
+            if there != (own := _VERSIONS[name]()):
+                said.append(f"{_COMPARED[name]} is {str(there)[:_LETTERS]} there and {own} here")
+    return "; ".join(said)

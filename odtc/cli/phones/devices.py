@@ -1,7 +1,7 @@
 """`odtc devices`: phones, devices at trackers, and what this machine has."""
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from odtc.cli.console import aligned, emit, emit_json, readable_bytes, say
@@ -9,7 +9,13 @@ from odtc.cli.options import add_json_option
 from odtc.cli.switches import Switch
 from odtc.core.errors import DeviceError, ExitCode
 
+if TYPE_CHECKING:
+    from odtc.runtime_rpc.adb.describe import ListedPhone
+    from odtc.runtime_rpc.tracker.trackers import Registered
+
 _DEFAULT_TRACKER = "127.0.0.1:9190"
+# Within which a tracker, and a device's server, must answer.
+_SECONDS = 3.0
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -57,7 +63,7 @@ def _phones() -> list[dict[str, Any]]:
             "kind": "adb",
             "name": phone.serial,
             "url": f"adb://{quote(phone.serial, safe=':[]')}",
-            "state": _use(phone.busy) if phone.state == "device" else phone.state,
+            "state": _use(phone) if phone.state == "device" else phone.state,
             "key": phone.key,
             "tracker_url": phone.url,
             **phone.facts,
@@ -66,8 +72,22 @@ def _phones() -> list[dict[str, Any]]:
     ]
 
 
-def _use(busy: bool | None) -> str:
-    return {None: "not set up", True: "busy", False: "free"}[busy]
+def _use(phone: "ListedPhone") -> str:
+    if phone.other and not phone.busy:
+        return _other(f"adb://{phone.serial}", phone.other, phone.serial)
+    return {None: "not set up", True: "busy", False: "free"}[phone.busy]
+
+
+def _other(url: str, what: str, serial: str | None) -> str:
+    """The state of a server that begins no session, as it is of another version; a note says why.
+
+    Args:
+        url: of the device.
+        what: is other.
+        serial: of the phone that it is; None of what is none that was set up from here.
+    """
+    say(f"note: {url}: the server is of another version or build: {what}")
+    return f"other version: run odtc device {f'setup {serial}' if serial else 'build'}"
 
 
 def _at_trackers(trackers: list[str] | None) -> list[dict[str, Any]]:
@@ -76,27 +96,50 @@ def _at_trackers(trackers: list[str] | None) -> list[dict[str, Any]]:
     from odtc.runtime_rpc.tracker.trackers import tracker_at
 
     own = {f"127.0.0.1:{phone.tracker}" for phone in state.phones()}
+    serials = {phone.url: phone.serial for phone in state.phones()}
     found = []
     for text in trackers or sorted(own | {_DEFAULT_TRACKER}):
         address = parse_place(f"rpc://{text}/any").tracker
         try:
-            with tracker_at(address, 3.0, text) as tracker:
-                found += [
-                    {
-                        "kind": "tracker",
-                        "name": device.key,
-                        "url": f"rpc://{text}/{device.key}",
-                        "state": f"{device.free} of {len(device.addresses)} free",
-                        "key": device.key,
-                        "free": device.free,
-                        "waiting": device.waiting,
-                    }
-                    for device in tracker.devices()
-                ]
+            with tracker_at(address, _SECONDS, text) as tracker:
+                registered = tracker.devices()
         except DeviceError:
             if trackers:
                 raise
+            continue
+        for device in registered:
+            url = f"rpc://{text}/{device.key}"
+            found.append(
+                {
+                    "kind": "tracker",
+                    "name": device.key,
+                    "url": url,
+                    "state": _state_of(device, url, serials.get(url)),
+                    "key": device.key,
+                    "free": device.free,
+                    "waiting": device.waiting,
+                }
+            )
     return found
+
+
+def _state_of(device: "Registered", url: str, serial: str | None) -> str:
+    """How many devices of a key are free, and how many of these begin no session."""
+    from odtc.runtime_rpc.tracker.looked_at import look_at
+
+    looked = look_at(device.addresses, _SECONDS, url)
+    other = [each.other for each in looked if each.other]
+    silent = [each.silent for each in looked if each.silent]
+    if len(other) == len(looked) and other:
+        return _other(url, other[0], serial)
+    if silent:
+        say(f"note: {url}: {silent[0]}")
+    parts = {
+        "free": f"{device.free} of {len(looked)}",
+        "of another version": str(len(other)) if other else "",
+        "without an answer": str(len(silent)) if silent else "",
+    }
+    return ", ".join(f"{count} {what}" for what, count in parts.items() if count)
 
 
 def _local() -> list[dict[str, Any]]:
