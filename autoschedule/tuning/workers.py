@@ -22,10 +22,13 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from odtc.core.disk.left_behind import remove_all
+from odtc.core.errors import UnsupportedError
 from odtc.core.process.without_torch import leave_out_torch
 
 # Seconds in which a process that closed its pipe ends.
 _TO_END = 1.0
+# What the processes need of a system, to be ended and to end; Windows lacks it.
+_NEEDED = ((signal, "SIGHUP"), (signal, "SIGKILL"), (select, "poll"))
 # Makes, in the process, the function that answers requests.
 Start = Callable[[], Callable[[Any], Any]]
 
@@ -39,6 +42,24 @@ class Failed:
     """
 
     reason: str
+
+
+def check_system() -> None:
+    """Checks that such processes can be had here.
+
+    Raises:
+        UnsupportedError: the system lacks what they need.
+    """
+    missing = [f"{it.__name__}.{name}" for it, name in _NEEDED if not hasattr(it, name)]
+    if missing:
+        raise UnsupportedError(
+            "kernels are compiled and measured by processes that this system cannot watch over: "
+            f"it has no {', '.join(missing)}",
+            where="odtc tune",
+            hint="tune on Linux, in WSL too, by the same command, with --devices for a phone; "
+            "`odtc db export` writes what was found there, and `odtc db merge FILE` takes it here, "
+            "for odtc compile",
+        )
 
 
 class Workers:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from odtc.core.errors import ExitCode
+
 ROOT = Path(__file__).parents[2]
 WITHOUT_POSIX = ROOT / "tests" / "device" / "other_host"
 
@@ -23,6 +25,23 @@ def test_a_command_takes_a_file_of_options(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "127.0.0.1:1" in done.stdout
+
+
+def test_tuning_says_that_it_cannot_be_done_here(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(WITHOUT_POSIX), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-m", "odtc", "tune", "model.onnx", "--batch", "4"],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == ExitCode.UNSUPPORTED, done.stderr
+    assert "it has no signal.SIGHUP, signal.SIGKILL" in done.stderr
+    assert "hint: tune on Linux" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_second_request_ends_a_command_that_hears_no_signal() -> None:

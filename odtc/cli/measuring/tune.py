@@ -81,9 +81,12 @@ def run(args: argparse.Namespace) -> int:
         progress("load the compiler")
         from odtc.autoschedule.tuning.tasks import part_of
         from odtc.autoschedule.tuning.tuning import TuningLimits
+        from odtc.autoschedule.tuning.workers import check_system
         from odtc.runtime_rpc.metrics.cooldown import Cooldown
         from odtc.tuner.tuning import compare, tune, work_on
 
+        if not args.list:
+            check_system()
         work = work_on(args.model, parse_target(args.target), options, progress)
         work = dataclasses.replace(work, tasks=part_of(work.tasks, *args.part))
     if args.list:
