@@ -71,6 +71,10 @@ class Schedule(ABC):
     def _rate(self, updates: int) -> float:
         """The learning rate after so many updates."""
 
+    def first_step(self) -> int:
+        """Updates before the first of its steps; 0 where it has none."""
+        return 0
+
 
 @plainly_made
 @dataclass(frozen=True)
@@ -96,6 +100,10 @@ class Step(Schedule):
 
     def _rate(self, updates: int) -> float:
         return self.lr * self.gamma ** (updates // self.every)
+
+    def first_step(self) -> int:
+        """See `Schedule.first_step`."""
+        return self.every
 
 
 @plainly_made
@@ -166,6 +174,11 @@ class Warmup(Schedule):
         if updates >= self.steps:
             return self.then(updates - self.steps)
         return self.then(0) * (self.start + (1 - self.start) * updates / self.steps)
+
+    def first_step(self) -> int:
+        """See `Schedule.first_step`."""
+        first = self.then.first_step()
+        return self.steps + first if first else 0
 
 
 SCHEDULES: dict[str, type[Schedule]] = {

@@ -1,7 +1,7 @@
 """Options of a run that change nothing of it, as long as it is, with this data."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from odtc.core.options.idle import Idle
@@ -13,7 +13,6 @@ from odtc.runtime_rpc.loop.features.keeping import step_features
 from odtc.runtime_rpc.loop.keeping import Checkpoint
 from odtc.runtime_rpc.loop.run import Run
 from odtc.runtime_rpc.loop.stopping import EarlyStopping
-from odtc.schedules import Schedule, Step, Warmup
 
 USUAL_CACHE = "1GiB"
 """What may be kept of features where nobody says it."""
@@ -79,16 +78,11 @@ class Begun:
         return feed.source.in_file_order and not isinstance(feed.source, Augmented)
 
     @property
-    def schedule(self) -> Schedule | None:
-        """The schedule behind a warm-up; None where a function of the user's is one."""
-        found = self.course.schedule
-        found = found.then if isinstance(found, Warmup) else found
-        return found if isinstance(found, Schedule) else None
-
-    @property
-    def first_change(self) -> int:
-        """Updates before a schedule by steps changes the rate; 0 of other schedules."""
-        return self.schedule.every if isinstance(self.schedule, Step) else 0
+    def first_step(self) -> int:
+        """Updates before a schedule by steps first changes the rate; 0 of all others."""
+        # Schedules are of a layer above: what is none, as a function of the user's, has no steps.
+        found: Callable[[], int] = getattr(self.course.schedule, "first_step", lambda: 0)
+        return found()
 
 
 OF_RUN: Sequence[Idle[Begun]] = (
@@ -100,8 +94,8 @@ OF_RUN: Sequence[Idle[Begun]] = (
     ),
     Idle(
         "schedule",
-        lambda it: it.first_change > 0 and it.updates > 0,
-        lambda it: it.first_change >= it.updates,
+        lambda it: it.first_step > 0 and it.updates > 0,
+        lambda it: it.first_step >= it.updates,
         "its first change comes after the last update of the run",
     ),
     Idle(

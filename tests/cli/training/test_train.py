@@ -93,7 +93,7 @@ def test_steps_of_a_call_are_told_to_be_of_devices(
     for steps, is_told in (("1", False), ("2", True)):
         assert main([*argv, "--steps-per-call", steps]) == 0
         said = " ".join(capsys.readouterr().err.split())
-        assert ("note: --steps-per-call is for devices" in said) == is_told
+        assert ("note: --steps-per-call changes nothing" in said) == is_told
 
 
 def test_arrays_that_are_no_input_and_no_label_are_named(
