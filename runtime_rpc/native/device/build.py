@@ -41,7 +41,8 @@ def device_program(compiler: Sequence[str] | None = None, *flags: str) -> bytes:
         OSError: there is no room to compile it.
     """
     command = list(compiler or compiler_of_c())
-    words = (*command, *_FLAGS, *_EXPORTS, *flags, *_LINKS, version("odtc"))
+    # What it says of itself, too: a process may have looked at sources that have changed since.
+    words = (*command, *_FLAGS, *_EXPORTS, *flags, *_LINKS, *identity_flags(version("odtc")))
     made_from = [b" ".join(word.encode() for word in words)]
     for path in sorted(path for part in source_folders() for path in part.glob("*.[ch]")):
         made_from += [path.name.encode(), path.read_bytes()]

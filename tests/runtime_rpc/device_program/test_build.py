@@ -11,8 +11,9 @@ import pytest
 
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
-from odtc.runtime_rpc.native.device.build import FOLDER
-from tests.runtime_rpc.own_server import wait_for_server, words_of
+from odtc.runtime_rpc.native.device import build
+from odtc.runtime_rpc.native.device.build import FOLDER, device_program
+from tests.runtime_rpc.own_server import OTHER_SOURCES, wait_for_server, words_of
 from tests.runtime_rpc.own_tracker import tracking
 
 MOST_BYTES = 256_000
@@ -133,6 +134,21 @@ def test_a_machine_without_a_compiler_says_what_to_install(
     assert main(words) == ExitCode.BUILD
     assert "apt-get install gcc-aarch64-linux-gnu" in capsys.readouterr().err
     assert not (tmp_path / "program").exists()
+
+
+def test_what_is_kept_is_of_the_sources_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may change while a process runs, which has looked at them before."""
+    kept: list[list[bytes]] = []
+
+    def look(made_from: list[bytes], _: object) -> bytes:
+        kept.append(made_from)
+        return b""
+
+    monkeypatch.setattr(build, "kept_library", look)
+    device_program()
+    monkeypatch.setattr(build, "source_hash", lambda: OTHER_SOURCES)
+    device_program()
+    assert kept[0] != kept[1]
 
 
 def test_its_sources_are_small() -> None:
