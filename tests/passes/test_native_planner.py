@@ -170,6 +170,8 @@ def anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[
     """Whether there is a library, with an empty cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CXX", raising=False)
+    # It is compiled to be there, not to be quick.
+    monkeypatch.setattr(building, "_FLAGS", (*building._FLAGS, "-O0"))
     library.cache_clear()
     yield lambda: library() is not None
     library.cache_clear()
