@@ -19,7 +19,7 @@ other graph than the original.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -46,6 +46,12 @@ from odtc.frontend.trained.all_linear import ALL_LINEAR, all_linear
 from odtc.frontend.trained.dora import norms_of, scale_nodes
 from odtc.frontend.trained.layers import Layer, layers_of
 from odtc.frontend.trained.lora_forms import FORMS, AdapterForm, adapted_nodes, refusal
+from odtc.frontend.trained.lora_patterns import (
+    Patterns,
+    number_of,
+    read_patterns,
+    require_matches,
+)
 from odtc.frontend.trained.quantised_layers import quantised_layers
 from odtc.frontend.trained.selection import Selection
 
@@ -74,6 +80,9 @@ class LoRA:
             an embedding's has none.
         dora: whether each output channel of an adapted weight has a magnitude that is trained, too
             (DoRA). Not with dropout.
+        rank_pattern: ranks of some of the adapters, as `*q_proj*:4|*down_proj*:16`; the first glob
+            that matches the weight's ONNX name counts.
+        alpha_pattern: the same for alpha.
 
     Raises:
         UsageError: a value is outside its range, or dora has dropout.
@@ -86,6 +95,8 @@ class LoRA:
     rslora: bool = switch(False)
     dropout: float = fraction(0.0)
     dora: bool = switch(False)
+    rank_pattern: str | None = text(None)
+    alpha_pattern: str | None = text(None)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -96,10 +107,32 @@ class LoRA:
                 "from what the dropout leaves",
             )
 
-    @property
-    def scale(self) -> float:
-        """Factor of the adapters' terms."""
-        return self.alpha / (math.sqrt(self.rank) if self.rslora else self.rank)
+        self._ranks()
+        self._alphas()
+
+    def rank_of(self, weight: str) -> int:
+        """The rank of a weight's adapter."""
+        return number_of(self._ranks(), weight, self.rank)
+
+    def scale_of(self, weight: str) -> float:
+        """Factor of the term of a weight's adapter."""
+        rank, alpha = self.rank_of(weight), number_of(self._alphas(), weight, self.alpha)
+        return alpha / (math.sqrt(rank) if self.rslora else rank)
+
+    def require_matches(self, weights: Collection[str]) -> None:
+        """Checks that the globs of the patterns match weights that are adapted.
+
+        Raises:
+            UsageError: one does not.
+        """
+        require_matches("rank_pattern", self._ranks(), weights)
+        require_matches("alpha_pattern", self._alphas(), weights)
+
+    def _ranks(self) -> Patterns[int]:
+        return read_patterns("rank_pattern", self.rank_pattern, int)
+
+    def _alphas(self) -> Patterns[float]:
+        return read_patterns("alpha_pattern", self.alpha_pattern, float)
 
     @property
     def globs(self) -> list[str]:
@@ -144,8 +177,9 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
         layers = [layer for layer in layers if layer.weight not in selection.trained]
     if lora.targets == ALL_LINEAR:
         layers = all_linear(graph, layers, {layer.position for layer in matching})
+    lora.require_matches({layer.weight for layer in layers})
     for layer in layers:
-        _check(graph, layer, lora.rank, selection)
+        _check(graph, layer, lora.rank_of(layer.weight), selection)
     _check_shared(layers)
     rng = np.random.default_rng(lora.seed)
     adapters: dict[str, Adapter] = {}
@@ -262,7 +296,7 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
     # Output channels first, as a convolution and a transposed matrix have them.
     transposed = layer.transposed and len(shape) == 2
     channels_first = shape if transposed or len(shape) > 2 else shape[::-1]
-    down_shape, up_shape = form.shapes(channels_first, lora.rank)
+    down_shape, up_shape = form.shapes(channels_first, lora.rank_of(layer.weight))
     stem = plain_name(layer.weight).removesuffix(".weight")
     down, up = (stem + suffix for suffix in form.suffixes)
     magnitude = stem + _MAGNITUDE if lora.dora else ""
@@ -279,7 +313,8 @@ def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Gener
         # Of integers the norms are not known yet: `set_magnitudes`.
         graph.parameters[magnitude] = norms_of(_weight(graph, layer), transposed=transposed)
     dropout = 0.0 if form.zero_first else lora.dropout
-    return Adapter(layer.weight, down, up, lora.scale, transposed, dropout, magnitude)
+    scale = lora.scale_of(layer.weight)
+    return Adapter(layer.weight, down, up, scale, transposed, dropout, magnitude)
 
 
 def _weight(graph: Graph, layer: Layer) -> np.ndarray:

@@ -77,26 +77,31 @@ def write_gguf_adapters(
 
     Args:
         path: of the file.
-        adapters: of the step, with one rank and scale.
+        adapters: of the step, with one alpha.
         tensors: of the adapters, by the name of the step's argument.
         base: the model that they are for.
 
     Raises:
         OutputError: the file cannot be written.
-        UnsupportedError: a module has no tensor in llama.cpp.
+        UnsupportedError: a module has no tensor in llama.cpp, or it has no such adapters.
     """
-    first = adapters[0]
-    if first.magnitude:
+    if adapters[0].magnitude:
         raise UnsupportedError(
             "llama.cpp has no magnitudes (dora) beside its adapters",
             hint="export the model with the adapters merged, for llama.cpp's converter",
+        )
+    alphas = {each.scale * rank_of(tensors[each.down].shape) for each in adapters}
+    if len(alphas) > 1:
+        raise UnsupportedError(
+            f"llama.cpp has one alpha for all adapters, and these have {sorted(alphas)}",
+            hint="compile without alpha_pattern, or export the model with the adapters merged",
         )
     keys = {
         "general.architecture": base.kind.architecture,
         "general.type": "adapter",
         "adapter.type": "lora",
         # llama.cpp divides by the rank.
-        "adapter.lora.alpha": first.scale * rank_of(tensors[first.down].shape),
+        "adapter.lora.alpha": alphas.pop(),
     }
     pairs = {}
     for adapter in adapters:

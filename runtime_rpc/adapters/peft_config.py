@@ -7,6 +7,7 @@ of their product. `odtc/runtime_rpc/adapters/peft_fields.py` has what becomes of
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def config_of(
     """The configuration of a step's adapters.
 
     Args:
-        adapters: at least one; their ranks and scales are the same, as one `lora` made them.
+        adapters: at least one; all are of one kind, as one `lora` made them.
         shapes: of A and B, by name.
         base_model: name or path of the model that they are for; None leaves it open.
         saved: modules that are trained whole beside them.
@@ -54,8 +55,9 @@ def config_of(
     Raises:
         UnsupportedError: a weight has no name of a module's.
     """
-    first = adapters[0]
-    rank = rank_of(shapes[first.down])
+    ranks = {module_of(each): rank_of(shapes[each.down]) for each in adapters}
+    alphas = {module_of(each): each.scale * ranks[module_of(each)] for each in adapters}
+    rank, alpha = (Counter(each.values()).most_common(1)[0][0] for each in (ranks, alphas))
     # PEFT's word for matrices that are stored [in, out], as GPT-2 has them.
     turned = any(not each.transposed and len(shapes[each.down]) == 2 for each in adapters)
     return {
@@ -65,16 +67,23 @@ def config_of(
         "fan_in_fan_out": turned and not any(each.transposed for each in adapters),
         "inference_mode": True,
         "init_lora_weights": True,
-        "lora_alpha": first.scale * rank,
+        "alpha_pattern": _pattern(alphas, alpha),
+        "lora_alpha": alpha,
         "lora_dropout": max(each.dropout for each in adapters),
         "modules_to_save": sorted(saved) or None,
         "peft_type": "LORA",
         "r": rank,
-        "target_modules": sorted(module_of(each) for each in adapters),
+        "rank_pattern": _pattern(ranks, rank),
+        "target_modules": sorted(ranks),
         "task_type": None,
-        "use_dora": bool(first.magnitude),
+        "use_dora": bool(adapters[0].magnitude),
         "use_rslora": False,
     }
+
+
+def _pattern(values: Mapping[str, float], usual: float) -> dict[str, float]:
+    """The modules with another value than most, as PEFT's patterns name them."""
+    return {f"^{re.escape(name)}": value for name, value in values.items() if value != usual}
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -122,7 +131,8 @@ def check_config(
         raise ArtifactError(
             f"the adapters are others than the step's: {differing[0]}{more}",
             where=f"{where}, {CONFIG}",
-            hint="compile the step with the folder's rank and alpha: --lora rank=R,alpha=ALPHA",
+            hint="compile the step with the folder's rank and alpha: --lora rank=R,alpha=ALPHA; "
+            "where they differ by module, rank-pattern=GLOB:R|GLOB:R and alpha-pattern=GLOB:ALPHA",
         )
 
 

@@ -185,6 +185,8 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "seed": (*NOT_OPTION_COUNT[:-2], -1),
         "rslora": NOT_SWITCH,
         "dora": NOT_SWITCH,
+        "rank_pattern": _optional((*NOT_TEXT, "", "4", "*:", ":4", "*:0", "*:1.5")),
+        "alpha_pattern": _optional((*NOT_TEXT, "", "4", "*:", ":4", "*:0", "*:inf", "*:nan")),
         "dropout": (*NOT_NUMBER, -0.5, 1.0, np.inf),
     },
     "LiveView": {"console": (5, "stderr", True)},

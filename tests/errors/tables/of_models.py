@@ -103,9 +103,6 @@ OF_MODELS: dict[str, Cause] = {
     "storage that takes nothing": compile_digits("--target", "android-cpu{storage_write=0}"),
     "micro-batches 0": compile_digits("--micro-batches", "0"),
     "micro-batches that do not divide the batch": compile_digits("--micro-batches", "3"),
-    "micro-batches of an uneven mean": compile_digits(
-        "--micro-batches", "2", "--loss", "cross-entropy{ignore-index=-1}"
-    ),
     "micro-batches of mixed samples": compile_model(
         behind("Softmax", axis=0), "--micro-batches", "2"
     ),

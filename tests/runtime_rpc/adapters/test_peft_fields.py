@@ -224,3 +224,37 @@ def test_a_file_alone_has_the_steps_scale(sides: Sides, tmp_path: Path) -> None:
     theirs(sides[0]).save_pretrained(tmp_path / "theirs")
     with pytest.warns(UserWarning, match=r"does not say the scale .*; the step has 3\.0"):
         trainer.load_adapters(tmp_path / "theirs" / "adapter_model.safetensors")
+
+
+@pytest.mark.parametrize("dora", [False, True])
+def test_ranks_and_alphas_by_module_go_both_ways(dora: bool, tmp_path: Path) -> None:
+    """Those of `words`, an embedding, are the usual ones."""
+    patterns = {"rank_pattern": {"first": 3, "la.*": 4}, "alpha_pattern": {"last": 2}}
+    names = [*NAMES, "words"]
+    module, artifact = compiled(
+        tmp_path,
+        targets="first.weight|last.weight|words.weight",
+        rank_pattern="first*:3|last*:4",
+        alpha_pattern="last*:2",
+        dora=dora,
+    )
+    model = theirs(module, target_modules=names, use_dora=dora, **patterns)
+    model.save_pretrained(tmp_path / "theirs")
+    trainer = artifact.trainer(threads=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*words.weight.* of its base")
+        trainer.load_adapters(tmp_path / "theirs")
+    assert_same(trainer, model)
+    labels = ids().numpy() % 5
+    for _ in range(2):
+        trainer.step(ids().numpy(), labels, lr=0.1)
+    trainer.export_peft(tmp_path / "mine")
+    config = json.loads((tmp_path / "mine" / "adapter_config.json").read_text())
+    assert (config["lora_alpha"], config["alpha_pattern"]) == (ALPHA, {"^last": 2})
+    assert sorted([config["r"], *config["rank_pattern"].values()]) == [RANK, 3, 4]
+    again = PeftModel.from_pretrained(copy.deepcopy(module), tmp_path / "mine").eval()
+    assert_same(trainer, again)
+    again.save_pretrained(tmp_path / "again")
+    other = artifact.trainer(threads=1)
+    other.load_adapters(tmp_path / "again")
+    assert_same(other, again)
