@@ -132,7 +132,9 @@ class _Rows:
             T.buffer_store(powers, tirx.exp(powers[n, far] - self._top[far]), [n, far])
             T.buffer_store(self._total, self._total[far] + powers[n, far], [far])
 
-        self._blocks.each_vector(done, at, power)
+        # Along the keys of a vector no index has to be taken apart, and its sum is in a register.
+        with T.serial(tile.vectors) as v, T.serial(self._blocks.block - done) as i:
+            power(T.Bind(done + i), tile.span(v, at))
 
     def add_values(self, right: Bias) -> None:
         """Emits the product of the powers and the values `(n, e)` of a block of keys."""
