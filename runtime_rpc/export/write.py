@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from odtc.core.onnx_model.new_head import write_new_head
 from odtc.core.onnx_model.shared_tensors import model_in
 from odtc.core.onnx_model.weights import fill_weights
 from odtc.runtime_rpc.export.check import Evaluate, ExportCheck, check_file
-from odtc.runtime_rpc.export.class_names import write_class_names
+from odtc.runtime_rpc.export.names import write_names
 
 _UNCHECKED = ExportCheck(difference=None)
 
@@ -74,6 +75,7 @@ def write_model(
     *,
     training: bool = False,
     class_names: Sequence[str] = (),
+    column_names: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Exported:
     """Writes the model of an artifact with other weights, whole and checked or not at all.
 
@@ -84,6 +86,7 @@ def write_model(
         evaluate: reference to compare the file with; None to write it unchecked.
         training: whether the file keeps the form in which the model was compiled.
         class_names: by their numbers, which the file gets as metadata; none for no change of it.
+        column_names: of each input that is made of columns, in their order; the same.
 
     Raises:
         NumericError: a weight is not finite.
@@ -96,7 +99,7 @@ def write_model(
     fill_weights(model, dict(weights))
     # It is trained now.
     write_new_head(model, ())
-    write_class_names(model, class_names)
+    write_names(model, class_names, column_names)
     changes = () if training else to_inference(model)
     check = _UNCHECKED
     with atomic_write(path) as temporary:

@@ -114,6 +114,9 @@ def table_of(
     width = int(np.prod(output.shape[1:]))
     label = label_of(manifest, evaluation)
     classes = _classes(label.classes if label else None, width)
+    if not manifest.labels and len(class_names) == width:
+        # A file says no more of its outputs than that.
+        classes = width
     losses = [term.name for term in loss_terms(manifest) if term.evaluation == evaluation]
     is_logit = losses == [_LOGITS] and width == 1
     known = class_names if len(class_names) == (classes or 1 + is_logit) else ()

@@ -79,7 +79,7 @@ class ExportableState(DeviceState):
             DeviceError: the device failed.
         """
         from odtc.runtime_rpc.export.write import write_model
-        from odtc.runtime_rpc.loop.history import class_names_of
+        from odtc.runtime_rpc.loop.history import class_names_of, column_names_of
 
         bundle = self._bundle.opened()
         if not merge:
@@ -88,8 +88,12 @@ class ExportableState(DeviceState):
         weights = select(self.parameters(ema=ema), self._manifest.adapters)
         evaluate = partial(self._evaluations.all, instead=self._instead(ema))
         seen = evaluate if verify and merge else None
-        names = class_names_of(self.progress)
-        exported = write_model(path, bundle, weights, seen, training=training, class_names=names)
+        exported = write_model(
+            *(path, bundle, weights, seen),
+            training=training,
+            class_names=class_names_of(self.progress),
+            column_names=column_names_of(self.progress) or self._manifest.columns,
+        )
         for note in exported.notes:
             warn_caller(f"export: {note}")
         return exported

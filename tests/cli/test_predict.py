@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
+import pandas
 import pytest
 import torch
+from onnx import TensorProto, helper
 from PIL import Image
 
 import odtc
@@ -127,6 +131,12 @@ def test_images_have_their_names_and_those_of_their_classes(
     assert again[0] == found[0]
     for one, other in zip(found[1:], again[1:], strict=True):
         np.testing.assert_allclose([*map(float, one[2:])], [*map(float, other[2:])], rtol=1e-5)
+    # As it is, too.
+    straight = rows("t.onnx")
+    assert straight[0] == found[0]
+    for one, other in zip(found[1:], straight[1:], strict=True):
+        assert one[:2] == other[:2]
+        np.testing.assert_allclose([*map(float, one[2:])], [*map(float, other[2:])], rtol=1e-4)
     assert main(["predict", "net.odtc", "--data", str(new), "-o", "a.npz"]) == ExitCode.OK
     with np.load("a.npz") as arrays:
         assert arrays["file"].tolist() == ["a.png", "b.png", "of dogs/c.png"]
@@ -196,3 +206,67 @@ def test_it_replaces_nothing_that_it_reads(
 ):
     predict(digits, "-o", digits.test, code=ExitCode.USAGE)
     assert "the output would replace what is read" in capsys.readouterr().err
+
+
+@pytest.fixture
+def table(here: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The model of a table that was trained, and a table with the columns in another order."""
+    net = torch.nn.Linear(3, 1)
+    odtc.from_torch(net, (torch.zeros(4, 3),), "net.onnx")
+    frame = pandas.DataFrame(np.random.default_rng(0).random((20, 4)), columns=[*"abcy"])
+    frame.to_csv("train.csv", index=False)
+    frame[[*"cyba"]].assign(id=1).to_csv("new.csv", index=False)
+    compiled = ["compile", "net.onnx", "--batch", "4", "--loss", "mse", "-o", "net.odtc"]
+    assert main([*compiled, "--normalize", "train.csv"]) == ExitCode.OK
+    train = ["train", "net.odtc", "--data", "train.csv", "--lr", "0.1"]
+    assert main([*train, "--export", "t.onnx", "--checkpoint", "c"]) == ExitCode.OK
+    capsys.readouterr()
+    return here / "new.csv"
+
+
+def test_a_model_has_the_columns_that_it_was_trained_with(
+    table: Path, capsys: pytest.CaptureFixture[str]
+):
+    found = []
+    for words in (["net.odtc", "--checkpoint", "c"], ["t.onnx"]):
+        assert main(["predict", *words, "--data", str(table)]) == ExitCode.OK
+        said = capsys.readouterr()
+        assert "not read, as they are no input: id" in said.err
+        found.append([float(line) for line in said.out.splitlines()[1:]])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
+    onnx_rows = pandas.read_csv("train.csv")[[*"abc"]].to_numpy(np.float32)
+    (expected,) = onnxruntime.InferenceSession("t.onnx").run(None, {"input": onnx_rows})
+    np.testing.assert_allclose(found[1], expected[:, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--checkpoint", "c"], "--checkpoint is of artifacts, and t.onnx is an ONNX model"),
+        (["--device", "adb://x"], "--device is of artifacts"),
+        (["--threads", "1"], "--threads is of artifacts"),
+        (["--output-names", "none"], "the output 'none' cannot be evaluated"),
+    ],
+)
+def test_what_a_model_does_not_take(
+    table: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+):
+    run = ["predict", "t.onnx", "--data", str(table), *options]
+    assert main(run) == ExitCode.USAGE
+    assert said in capsys.readouterr().err
+
+
+def test_files_that_are_no_models(here: Path, capsys: pytest.CaptureFixture[str]):
+    Path("bad.onnx").write_bytes(b"no model")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "length"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "length"])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "open.onnx")
+    for name, code, said in (
+        ("bad.onnx", ExitCode.MODEL, "not a readable ONNX file"),
+        ("none.onnx", ExitCode.MODEL, "not a readable ONNX file"),
+        ("open.onnx", ExitCode.UNSUPPORTED, "the input x has sizes that are not fixed"),
+    ):
+        assert main(["predict", name, "--data", "x.npz"]) == code
+        assert said in capsys.readouterr().err

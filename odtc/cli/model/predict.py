@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,16 +24,19 @@ from odtc.core.disk.files import check_writable
 from odtc.core.disk.outputs import check_outputs
 from odtc.core.errors import ExitCode, UsageError
 from odtc.core.options.cores import parse_cores
+from odtc.core.options.idle import flag_of
 from odtc.runtime_rpc.data.wanted import ReadOptions
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from odtc.artifact import Artifact
     from odtc.core.artifact.manifest import Evaluation
     from odtc.runtime_rpc.data.source import Source
+    from odtc.runtime_rpc.predictions.parts import Predicting
     from odtc.runtime_rpc.predictions.table import Table
     from odtc.runtime_rpc.trainer import Trainer
+
+_MODEL = ".onnx"
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -47,7 +51,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "are taken by their names.",
     )
     add = parser.add_argument
-    add("artifact", type=Path, metavar="ART", help="the artifact")
+    add(
+        "artifact",
+        type=Path,
+        metavar="ART|MODEL.onnx",
+        help="the artifact; or a model that this machine runs, as of odtc train --export",
+    )
     add("--data", type=Path, required=True, metavar="DATA", help="as of `odtc train`")
     add(
         "--checkpoint",
@@ -96,8 +105,39 @@ def run(args: argparse.Namespace) -> int:
     from odtc.runtime_rpc.data.source import notes_of
     from odtc.runtime_rpc.predictions.given import read_samples
 
+    with _opened(args) as (predictor, names):
+        evaluated = _evaluated(predictor, args.output_names or ())
+        source = read_samples(predictor, args.data, options)
+        for note in notes_of(source, options, is_trained=False):
+            say(f"note: {note}")
+        work = _Work(predictor, source, evaluated, names, args.ema)
+        work.write(args.output, is_json=args.json)
+    return ExitCode.OK
+
+
+@contextmanager
+def _opened(args: argparse.Namespace) -> "Iterator[tuple[Predicting, Sequence[str]]]":
+    """What evaluates samples, a trainer or what runs an ONNX file; with the names of classes.
+
+    These are of the run whose checkpoint it is, else of the model's file; there may be none.
+
+    Raises:
+        UsageError: an option is of artifacts.
+        OdtcError: it cannot be read or run.
+    """
+    import onnx
+
+    from odtc.runtime_rpc.export.names import class_names_in
+    from odtc.runtime_rpc.loop.history import class_names_of
+
+    if args.artifact.suffix.lower() == _MODEL:
+        from odtc.runtime_rpc.predictions.onnx_file import OnnxPredictor
+
+        _check_is_of_model(args)
+        model = OnnxPredictor(args.artifact)
+        yield model, class_names_of(model.progress)
+        return
     artifact = load_artifact(args.artifact, args.weights_folder)
-    evaluated = _evaluated(artifact, args.output_names or ())
     with stages() as progress:
         progress("loading the step on the device")
         trainer = artifact.trainer(args.device, args.threads, args.cores)
@@ -105,12 +145,23 @@ def run(args: argparse.Namespace) -> int:
         _take_weights(trainer, args.checkpoint)
         if not (args.threads or args.cores):
             say_idle_cores(trainer)
-        source = read_samples(trainer, args.data, options)
-        for note in notes_of(source, options, is_trained=False):
-            say(f"note: {note}")
-        work = _Work(artifact, trainer, source, evaluated, args.ema)
-        work.write(args.output, is_json=args.json)
-    return ExitCode.OK
+        names = class_names_of(trainer.progress)
+        own = onnx.load(artifact._bundle.model, load_external_data=False)
+        yield trainer, names or class_names_in(own)
+
+
+def _check_is_of_model(args: argparse.Namespace) -> None:
+    """Checks that nothing is asked for of a model that only an artifact can do.
+
+    Raises:
+        UsageError: something is.
+    """
+    names = ("checkpoint", "ema", "device", "threads", "cores", "weights_folder")
+    if given := next((name for name in names if getattr(args, name)), None):
+        raise UsageError(
+            f"{flag_of(given)} is of artifacts, and {args.artifact.name} is an ONNX model",
+            hint=f"leave {flag_of(given)} out, or compile the model, and give the artifact",
+        )
 
 
 def _check_ending(output: Path, names: Sequence[str]) -> None:
@@ -136,13 +187,14 @@ def _check_ending(output: Path, names: Sequence[str]) -> None:
         )
 
 
-def _evaluated(artifact: "Artifact", names: Sequence[str]) -> "list[Evaluation]":
+def _evaluated(predictor: "Predicting", names: Sequence[str]) -> "list[Evaluation]":
     """The outputs that are asked for, each once.
 
     Raises:
         UsageError: there is no such output.
     """
-    known = {each.output.name: each for each in artifact.manifest.evaluations}
+    usual = predictor.manifest.evaluations
+    known = {each.output.name: each for each in usual}
     for name in names:
         if name not in known:
             raise UsageError(
@@ -150,7 +202,7 @@ def _evaluated(artifact: "Artifact", names: Sequence[str]) -> "list[Evaluation]"
                 where="--output-names",
                 hint=f"one of: {', '.join(known)}",
             )
-    return [known[name] for name in dict.fromkeys(names)] or [artifact.manifest.evaluations[0]]
+    return [known[name] for name in dict.fromkeys(names)] or [usual[0]]
 
 
 def _take_weights(trainer: "Trainer", checkpoint: Path | None) -> None:
@@ -170,17 +222,17 @@ class _Work:
     """What is predicted, with what.
 
     Attributes:
-        artifact: of the step.
-        trainer: with the weights.
+        predictor: with the weights.
         source: of the samples.
         evaluated: the outputs that are asked for.
+        class_names: by their numbers; none where nobody knows them.
         ema: whether moving averages of the weights take their place.
     """
 
-    artifact: "Artifact"
-    trainer: "Trainer"
+    predictor: "Predicting"
     source: "Source"
     evaluated: "Sequence[Evaluation]"
+    class_names: Sequence[str]
     ema: bool
 
     def write(self, output: Path | None, *, is_json: bool) -> None:
@@ -218,9 +270,9 @@ class _Work:
         """The outputs, a part at a time; tells how many samples are done."""
         from odtc.runtime_rpc.predictions.parts import feeds_of, outputs_of
 
-        manifest, done = self.artifact.manifest, 0
+        manifest, done = self.predictor.manifest, 0
         feeds = feeds_of(self.source, manifest, self.evaluated)
-        for part in outputs_of(self.trainer, feeds, self.evaluated, ema=self.ema):
+        for part in outputs_of(self.predictor, feeds, self.evaluated, ema=self.ema):
             yield part
             first = self.evaluated[0]
             shape = part[first.output.name].shape
@@ -230,17 +282,8 @@ class _Work:
     def _table(self) -> "Table":
         from odtc.runtime_rpc.predictions.table import table_of
 
-        first = self.evaluated[0]
-        return table_of(
-            self.artifact.manifest, first, self._class_names(), self.source.sample_names
-        )
-
-    def _class_names(self) -> Sequence[str]:
-        """Of the run whose checkpoint it is, else of the model; none where neither says them."""
-        from odtc.runtime_rpc.export.class_names import class_names_in
-        from odtc.runtime_rpc.loop.history import class_names_of
-
-        return class_names_of(self.trainer.progress) or class_names_in(self.artifact._bundle.model)
+        first, names = self.evaluated[0], self.source.sample_names
+        return table_of(self.predictor.manifest, first, self.class_names, names)
 
     def _as_data(
         self, output: Path | None, table: "Table | None", rows: Sequence[Sequence[str]]
@@ -255,7 +298,7 @@ class _Work:
         return {
             "samples": count,
             "outputs": {name: list(shape) for name, shape in shapes.items()},
-            "class_names": [*self._class_names()],
+            "class_names": [*self.class_names],
             "output": str(output) if output else None,
             "rows": [table.as_data(row) for row in rows] if table else [],
         }
