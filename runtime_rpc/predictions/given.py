@@ -25,6 +25,7 @@ from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.readers import read_inputs
 from odtc.runtime_rpc.data.source import Source, notes_of
 from odtc.runtime_rpc.data.tables.columns import feature_columns
+from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, wanted_by
 from odtc.runtime_rpc.feed.arrays import as_array, is_frame
@@ -50,13 +51,29 @@ def predicted(
     return joined(found, evaluation)
 
 
-def read_samples(trainer: Predicting, path: Path, options: ReadOptions) -> Source:
+def read_samples(
+    trainer: Predicting, path: Path, options: ReadOptions, evaluated: Sequence[Evaluation]
+) -> Source:
     """The samples of a file or a folder, with the columns that they had in training.
+
+    Args:
+        trainer: that evaluates them.
+        path: of it.
+        options: how it is read.
+        evaluated: the outputs that are asked for; inputs that none depends on, such as labels of a
+            loss in the model, need not be there.
 
     Raises:
         OdtcError: as of `read_inputs`.
     """
-    return read_inputs(path, trainer.manifest, options, _columns(trainer))
+    needed = {name for each in evaluated for name in each.inputs}
+    manifest = trainer.manifest
+    arguments = tuple(
+        item
+        for item in manifest.arguments
+        if item.role is not Role.INPUT or item.spec.name in needed
+    )
+    return read_inputs(path, replace(manifest, arguments=arguments), options, _columns(trainer))
 
 
 def _feeds(
@@ -64,7 +81,7 @@ def _feeds(
 ) -> Iterator[Any] | None:
     """What is fed, a part at a time; None where the data is arrays."""
     manifest = trainer.manifest
-    source = _source(trainer, data, options)
+    source = _source(trainer, data, options, evaluation)
     if source is not None:
         for note in notes_of(source, options, is_trained=False):
             warn_caller(note)
@@ -80,14 +97,20 @@ def _feeds(
     return None
 
 
-def _source(trainer: Predicting, data: Any, options: ReadOptions) -> Source | None:
+def _source(
+    trainer: Predicting, data: Any, options: ReadOptions, evaluation: Evaluation
+) -> Source | None:
     """Samples that can be asked for by number; None of others, and of arrays."""
     manifest = trainer.manifest
     if isinstance(data, str | os.PathLike):
-        return read_samples(trainer, Path(os.fspath(data)), options)
+        return read_samples(trainer, Path(os.fspath(data)), options, [evaluation])
     refuse_splits(data)
+    wanted = replace(wanted_by(manifest, options), inputs_alone=True)
     if are_documents(data, options):
-        return rows_of_documents(data, replace(wanted_by(manifest, options), inputs_alone=True))
+        return rows_of_documents(data, wanted)
+    if is_frame(data) and len(wanted.inputs) > 1:
+        # Each column is the input of its name.
+        return read_frame(data, wanted)
     is_array = is_frame(data) or isinstance(data, Mapping)
     if not is_array and is_indexed(data, options):
         return indexed(data, manifest, inputs_alone=True)

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
     with _opened(args) as (predictor, names):
         evaluated = _evaluated(predictor, args.output_names or ())
-        source = read_samples(predictor, args.data, options)
+        source = read_samples(predictor, args.data, options, evaluated)
         for note in notes_of(source, options, is_trained=False):
             say(f"note: {note}")
         work = _Work(predictor, source, evaluated, names, args.ema)

@@ -155,6 +155,44 @@ def test_an_output_of_a_whole_batch_is_that_of_a_whole_batch(tmp_path: Path):
         trainer.predict([(first, None), (first, None)])
 
 
+def test_inputs_that_nothing_of_the_output_depends_on_need_not_be_there(tmp_path: Path):
+    class WithLoss(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(6, 1)
+
+        def forward(self, x: torch.Tensor, wanted: torch.Tensor) -> dict[str, torch.Tensor]:
+            y = self.layer(x)[:, 0]
+            return {"loss": ((y - wanted) ** 2).mean(), "price": y}
+
+    example = (torch.zeros(BATCH, 6), torch.zeros(BATCH))
+    odtc.from_torch(WithLoss(), example, tmp_path / "net.onnx")
+    trainer = odtc.compile(tmp_path / "net.onnx", batch=BATCH, loss="in-model").trainer()
+    np.savez(tmp_path / "new.npz", x=X)
+    np.testing.assert_array_equal(
+        trainer.predict(tmp_path / "new.npz", "price"), trainer.evaluate({"x": X}, "price")
+    )
+
+
+def test_a_frame_with_a_column_for_each_input(tmp_path: Path):
+    class Sum(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def forward(self, size: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
+            return self.layer(size) + age
+
+    example = (torch.zeros(BATCH, 1), torch.zeros(BATCH, 1))
+    odtc.from_torch(Sum(), example, tmp_path / "net.onnx")
+    trainer = odtc.compile(tmp_path / "net.onnx", batch=BATCH, loss="mse").trainer()
+    frame = pandas.DataFrame({"age": X[:, 0], "y": X[:, 2], "size": X[:, 1]})
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    expected = trainer.evaluate({"age": X[:, :1], "size": X[:, 1:2]})
+    np.testing.assert_array_equal(trainer.predict(frame), expected)
+    np.testing.assert_array_equal(trainer.predict(tmp_path / "new.csv"), expected)
+
+
 @pytest.mark.parametrize(
     ("data", "error", "said"),
     [
