@@ -28,7 +28,7 @@ from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
 from odtc.runtime_rpc.loop.going import go
 from odtc.runtime_rpc.loop.history import History
-from odtc.runtime_rpc.loop.idle import OF_RUN, Begun
+from odtc.runtime_rpc.loop.idle import OF_RUN, Begun, left_of_updates
 from odtc.runtime_rpc.loop.keeping import BestCheckpoint
 from odtc.runtime_rpc.loop.measured.metrics import metrics_of
 from odtc.runtime_rpc.loop.measured.usual import with_usual
@@ -99,7 +99,7 @@ def fit(trainer: Trained, asked: Asked) -> History:
     run = Run(trainer, course, trainer.steps if asked.resume is None else 0)
     trainer.history = run.history
     begun = Begun(run, callbacks, asked.seed, asked.feature_cache)
-    for said in said_of_idle(OF_RUN, begun, _called):
+    for said in filter(None, (*said_of_idle(OF_RUN, begun, _called), left_of_updates(begun))):
         warn_caller(f"fit: {said}")
     if said := keep_features(run, cache_bytes(asked.feature_cache, "feature_cache")):
         warn_caller(f"fit: {said}")

@@ -85,6 +85,18 @@ class Begun:
         return found()
 
 
+def left_of_updates(begun: Begun) -> str:
+    """What is said of steps at the end of a run that make no update; empty where there are none."""
+    accumulate = begun.run.trainer.manifest.accumulate
+    left = begun.steps % accumulate if begun.updates else 0
+    if not left:
+        return ""
+    return (
+        f"the last {left} of {begun.steps} steps make no update, which takes {accumulate} "
+        "(accumulate): their gradients are kept for a run that goes on from a checkpoint"
+    )
+
+
 OF_RUN: Sequence[Idle[Begun]] = (
     Idle(
         "lr",

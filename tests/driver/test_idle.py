@@ -13,6 +13,7 @@ from odtc.backends.targets import parse_target
 from odtc.driver.drafts.idle import OF_DRAFT, OF_STEP
 from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
+from tests.runtime_rpc.own_server import NATIVE, serving
 
 PLAIN, DROPPING, NORMALISED = "plain", "dropping", "normalised"
 BATCH = 8
@@ -41,6 +42,16 @@ OF_DRAFTS: list[Case] = [
         {"precision": "mixed", "optimizer": odtc.Update("sgd", loss_scale="dynamic")},
         "",
     ),
+    (
+        PLAIN,
+        {"optimizer": odtc.Update("sgd", groups=["*{lr-factor=2}", "*.bias{lr-factor=3}"])},
+        "an earlier group takes each parameter that it matches",
+    ),
+    (
+        PLAIN,
+        {"optimizer": odtc.Update("sgd", groups=["*.bias{lr-factor=3}", "*{lr-factor=2}"])},
+        "",
+    ),
     (PLAIN, {"layout": "cheapest"}, "the model has no images"),
     (NORMALISED, {"precision": "mixed", "layout": "auto"}, "in mixed precision"),
     (NORMALISED, {"layout": "cheapest"}, ""),
@@ -58,8 +69,6 @@ OF_STEPS: list[Case] = [
     (PLAIN, {"eval_batch": (4, BATCH)}, ""),
     (PLAIN, {"database": "records.jsonl"}, "nothing of this step was measured"),
 ]
-# What an option is called in a note, where it is none of `odtc.compile` itself.
-CALLED = {"optimizer": "loss_scale"}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +96,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 def option_of(case: Case) -> str:
     last = [*case[1]][-1]
-    return CALLED.get(last, last)
+    value = case[1][last]
+    if isinstance(value, odtc.Update):
+        return "groups" if value.groups else "loss_scale"
+    return last
 
 
 def told(case: Case, notes: list[str]) -> list[str]:
@@ -127,6 +139,12 @@ def test_a_compile_notes_and_warns(
     check(case, warned)
 
 
+def test_of_a_device_nothing_was_measured(models: Mapping[str, Path], tmp_path: Path):
+    said = "device changes nothing: nothing of this step was measured there"
+    with serving(tmp_path / "server", server=NATIVE) as url, pytest.warns(UserWarning, match=said):
+        odtc.compile(models[PLAIN], batch=BATCH, device=url)
+
+
 def test_what_is_kept_warns_again(models: Mapping[str, Path]):
     for _ in range(2):
         with pytest.warns(UserWarning, match="compile: seed changes nothing: the model has no"):
@@ -134,7 +152,8 @@ def test_what_is_kept_warns_again(models: Mapping[str, Path]):
 
 
 def test_each_row_has_a_case():
-    for table, cases in ((OF_DRAFT, OF_DRAFTS), (OF_STEP, OF_STEPS)):
+    of_steps = [row for row in OF_STEP if row.option != "device"]  # see above
+    for table, cases in ((OF_DRAFT, OF_DRAFTS), (of_steps, OF_STEPS)):
         held = {(option_of(case), case[2]) for case in cases if case[2]}
         missing = [
             row

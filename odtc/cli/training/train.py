@@ -279,10 +279,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _say_idle(run: "Run", callbacks: "Sequence[Callback]", course: Course) -> None:
     """Says which options change nothing of a run."""
-    from odtc.runtime_rpc.loop.idle import OF_RUN, Begun
+    from odtc.runtime_rpc.loop.idle import OF_RUN, Begun, left_of_updates
 
     begun = Begun(run, callbacks, course.seed, course.feature_cache)
-    for said in said_of_idle(OF_RUN, begun, flag_of):
+    for said in filter(None, (*said_of_idle(OF_RUN, begun, flag_of), left_of_updates(begun))):
         say(f"note: {said}")
 
 

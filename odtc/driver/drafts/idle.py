@@ -6,6 +6,7 @@ does. A compile warns of them, and the artifact has them among its notes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from odtc.backends.targets import CPU
 from odtc.core.options.idle import Idle
@@ -40,6 +41,14 @@ class Sketched:
     def is_drawn(self) -> bool:
         """Whether a step draws something from its seed."""
         return any(node.op_type in DRAWING or node.op_type == _DROPOUT for node in self.graph.nodes)
+
+    @property
+    def idle_groups(self) -> list[str]:
+        """The groups of parameters each of which an earlier one takes."""
+        groups = [group.glob for group in self.source.update.parameter_groups]
+        first = {next((g for g in groups if fnmatchcase(n, g)), "") for n in self.selection.trained}
+        seen = {glob: groups.index(glob) for glob in groups}
+        return [glob for n, glob in enumerate(groups) if glob not in first or seen[glob] < n]
 
     @property
     def has_one_layout(self) -> bool:
@@ -79,6 +88,13 @@ OF_DRAFT: Sequence[Idle[Sketched]] = (
         lambda it: bool(it.selection.idle_freezes),
         "nothing of it would be trained",
         lambda it: ", ".join(it.selection.idle_freezes),
+    ),
+    Idle(
+        "groups",
+        lambda it: bool(it.source.update.parameter_groups),
+        lambda it: bool(it.idle_groups),
+        "an earlier group takes each parameter that it matches",
+        lambda it: ", ".join(it.idle_groups),
     ),
     Idle(
         "loss_scale",
@@ -176,5 +192,11 @@ OF_STEP: Sequence[Idle[Finished]] = (
         lambda it: it.source.options.database is not None and it.source.options.tuned,
         lambda it: not it.tuned,
         "nothing of this step was measured for the target and the device",
+    ),
+    Idle(
+        "device",
+        lambda it: it.source.options.device is not None and it.source.options.tuned,
+        lambda it: not it.tuned,
+        "nothing of this step was measured there, nor on others of its family",
     ),
 )

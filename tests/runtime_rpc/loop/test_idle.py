@@ -86,6 +86,14 @@ def test_of_a_run_without_an_update(folder: Path, steps: int, said: str):
     assert all(same) is bool(said)
 
 
+def test_of_steps_that_are_left_of_updates(folder: Path):
+    update = odtc.Update("sgd", accumulate=4)
+    trainer = step_of(folder, "cross-entropy", optimizer=update).trainer(threads=1)
+    said = "fit: the last 2 of 6 steps make no update, which takes 4"
+    with pytest.warns(UserWarning, match=said):
+        trainer.fit((X, Y), lr=0.1, steps=6)
+
+
 def test_of_a_loader_nothing_is_gone_through_beforehand(artifact: odtc.Artifact):
     taken = []
 
