@@ -26,3 +26,8 @@ def test_there_are_more_processes_than_cores(request: pytest.FixtureRequest) -> 
     assert [processes(cores) for cores in (1, 2, 3, 8)] == [2, 3, 5, 12]
     hook = request.config.pluginmanager.hook.pytest_xdist_auto_num_workers
     assert hook(config=request.config) == processes(len(os.sched_getaffinity(0)))
+
+
+def test_names_are_the_same_in_all_processes(request: pytest.FixtureRequest) -> None:
+    """Else processes do not share tests: an object's `repr` has its address."""
+    assert not [name for item in request.session.items if " at 0x" in (name := item.nodeid)]
