@@ -1,6 +1,7 @@
 """TVM's virtual machine as an engine: on the CPU of this machine, or of a device behind RPC."""
 
 import shutil
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,6 +49,8 @@ class VirtualMachine:
                 for usual in bundle.manifest.evaluations
                 for each in (usual, *usual.smaller)
             }
+        if not session.is_local:
+            weakref.finalize(self, _wait_for, session).atexit = False
 
     @property
     def plan(self) -> StepPlan:
@@ -138,6 +141,16 @@ class VirtualMachine:
         """Gives all memory back."""
         self._tensors.clear()
         del self._stepping, self._functions, self._machine
+
+
+def _wait_for(session: Session) -> None:
+    """Waits for an answer of the device, in front of those to all that goes with an engine.
+
+    For these TVM waits while no other thread of Python runs: a device that is frozen is to be found
+    lost before.
+    """
+    with suppress(DeviceError):
+        session.info()
 
 
 def _loaded(bundle: Bundle, session: Session) -> relax.VirtualMachine:

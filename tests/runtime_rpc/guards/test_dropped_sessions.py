@@ -1,4 +1,4 @@
-"""A session that is dropped waits for no device, whatever became of that."""
+"""What is dropped waits for no device that has frozen."""
 
 import os
 import subprocess
@@ -12,22 +12,40 @@ import pytest
 
 import odtc
 from odtc.runtime_rpc.tracker.greeting import status
+from tests.numeric.mlp import mlp_artifact
 from tests.runtime_rpc.own_server import SERVERS, address, serving
 
 ROOT = str(Path(__file__).parents[3])
-# Functions of the server are objects there, of which it is told that they go.
+# Functions of the server, and tensors there, are objects of which it is told that they go.
 DROPPED = """
 import sys
 import odtc
 from odtc.runtime_rpc.guards.limits import Limits
+from tests.numeric.mlp import batches
 
-session = odtc.connect(sys.argv[1], Limits(beat=0.5, silence=3.0))
-assert session.info()["machine"] and session.core_speeds() and session.available_bytes()
+held = {"session": odtc.connect(sys.argv[1], Limits(beat=0.5, silence=3.0))}
+held["trainer"] = odtc.load(sys.argv[2]).trainer(held["session"])
+held["trainer"].step(*batches(1)[0], lr=0.1)
 print("ready", flush=True)
 sys.stdin.readline()
-del session
-print("dropped", flush=True)
+for each in ("trainer", "session"):
+    del held[each]
+    print(each, flush=True)
 """
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mlp")
+    mlp_artifact(folder, odtc.SGD()).save(folder / "mlp.odtc")
+    return folder / "mlp.odtc"
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server") / "sessions"
+    with serving(folder, server=request.param) as running:
+        yield running
 
 
 def processes(url: str) -> list[psutil.Process]:
@@ -38,17 +56,10 @@ def processes(url: str) -> list[psutil.Process]:
     return [server, *server.children()]
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("server") / "sessions"
-    with serving(folder, server=request.param) as running:
-        yield running
-
-
-def test_a_session_is_dropped_while_its_device_is_frozen(url: str) -> None:
+def test_what_is_dropped_while_its_device_is_frozen(url: str, artifact: Path) -> None:
     """In a process of its own: while TVM waits, no thread of Python could end that."""
     with subprocess.Popen(
-        [sys.executable, "-c", DROPPED, url],
+        [sys.executable, "-c", DROPPED, url, artifact],
         env=os.environ | {"PYTHONPATH": ROOT},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -68,7 +79,7 @@ def test_a_session_is_dropped_while_its_device_is_frozen(url: str) -> None:
                 # What is awake again ends what it finds stopped.
                 with suppress(psutil.NoSuchProcess):
                     each.resume()
-    assert said == "dropped\n"
+    assert said == "trainer\nsession\n"
     odtc.connect(url).close()
 
 
