@@ -22,13 +22,14 @@ from tests.cli.training.digits import Digits, make_digits
 from tests.kills.fork_server import has_ended
 from tests.kills.killed import ALONE_SECONDS, POLL_SECONDS, processes_of
 from tests.kills.serving import FREE_SECONDS, Device, OnDevice
-from tests.kills.training import STEPS
 from tests.runtime_rpc.own_server import words_of
 
 # Steps of a call, and between two checkpoints.
 AT_ONCE = 4
+# Each run of a GPU's takes seconds here.
+_STEPS = 60
 # After it a run may end before it is killed; a round that comes too late is taken again.
-_LAST = STEPS - 5 * AT_ONCE
+_LAST = _STEPS - 5 * AT_ONCE
 _STEP_SECONDS = 120.0
 # Of a round that comes too late: where a signal is ignored, as below `nohup`, all do.
 _TURNS = 20
@@ -92,6 +93,7 @@ class AtStep(OnDevice):
     name: ClassVar[str] = "step-cpu"
     target: ClassVar[str] = "host-cpu{threads=8}"
     server: ClassVar[type[Device]] = Program
+    steps: ClassVar[int] = _STEPS
     every: ClassVar[int] = AT_ONCE
 
     def __init__(self, digits: Digits, folder: Path) -> None:
@@ -149,7 +151,7 @@ class AtStep(OnDevice):
     def _goes_on(self, run: int) -> bool:
         """Whether the run did, which comes to its end; one that had ended needed not to."""
         assert self.until_end(run) == 0, self.said
-        assert self.step == STEPS
+        assert self.step == self.steps
         has_gone_on = "the device is back" in self.said
         self.counts["went on by itself"] += has_gone_on
         return has_gone_on

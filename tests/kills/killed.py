@@ -24,6 +24,9 @@ ALONE_SECONDS = 10.0
 # In which a command comes to its end.
 _END_SECONDS = 300.0
 POLL_SECONDS = 0.002
+# What is waited for is looked at more seldom the longer that takes: a look may ask a tracker and a
+# device, and reads all of /proc or a checkpoint. It is seen later by this part at most.
+_LATER, _LONGEST_POLL = 0.02, 0.05
 
 
 def processes_of(temporary: Path) -> list[int]:
@@ -138,8 +141,9 @@ class Killed:
         """Waits until something is so, and keeps in mind how long that took."""
         began = time.monotonic()
         while not is_so():
-            assert time.monotonic() < began + seconds, f"not {what}: {self.alive()}: {self.said}"
-            time.sleep(POLL_SECONDS)
+            took = time.monotonic() - began
+            assert took < seconds, f"not {what}: {self.alive()}: {self.said}"
+            time.sleep(min(max(POLL_SECONDS, _LATER * took), _LONGEST_POLL))
         if what:
             took = time.monotonic() - began
             self.longest[what] = max(self.longest.get(what, 0.0), took)

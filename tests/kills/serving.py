@@ -20,7 +20,7 @@ from odtc.runtime_rpc.tracker.greeting import status
 from odtc.runtime_rpc.tracker.trackers import Registered, tracker_at
 from tests.cli.training.digits import Digits
 from tests.kills.killed import ALONE_SECONDS, Place
-from tests.kills.training import STEPS, Train
+from tests.kills.training import Train
 from tests.runtime_rpc.own_server import url_of, words_of
 from tests.runtime_rpc.own_tracker import tracking
 
@@ -154,8 +154,8 @@ class OfServer(OnDevice):
         is_late = code in (ExitCode.DEVICE, ExitCode.DEVICE_LOST) and at == before
         assert code == 0 or is_late, f"{code}, from {before} to {at}: {self.said}"
         assert self.step >= at >= before
-        assert code or self.step == STEPS
-        self.counts["in the middle"] += before < at < STEPS
+        assert code or self.step == self.steps
+        self.counts["in the middle"] += before < at < self.steps
         self.counts["went on by itself"] += "the device is back" in self.said
         self.counts["ended before it began"] += code != 0
         self.assert_nothing_left()

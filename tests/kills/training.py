@@ -19,7 +19,7 @@ from odtc.schedules import Constant
 from tests.cli.training.digits import Digits, trained
 from tests.kills.killed import Killed, Place
 
-STEPS, SEED, LR = 120, 5, 0.01
+SEED, LR = 5, 0.01
 # Seconds that a run takes, before that was measured.
 _GUESS = 1.0
 # What the command imports when it runs.
@@ -42,7 +42,8 @@ class Train(Killed):
 
     name = "train"
     output = "c"
-    # Steps between two checkpoints.
+    # Steps of the run, and between two checkpoints.
+    steps: ClassVar[int] = 120
     every: ClassVar[int] = 1
     # Of the command; a step on a GPU has none.
     threads: ClassVar[tuple[str, ...]] = ("--threads", "1")
@@ -50,7 +51,7 @@ class Train(Killed):
     def __init__(self, digits: Digits, folder: Path, *options: str) -> None:
         super().__init__(Place(folder, "odtc.cli.main", *IMPORTS))
         self._digits, self._options = digits, options
-        self._steps = uninterrupted(digits, folder / "reference")
+        self._steps = uninterrupted(digits, folder / "reference", self.steps)
         self._whole = _GUESS
 
     @property
@@ -62,7 +63,7 @@ class Train(Killed):
 
     def start(self) -> int:
         """Starts the run, or takes it up."""
-        options = ("--lr", str(LR), "--seed", str(SEED), "--steps", str(STEPS))
+        options = ("--lr", str(LR), "--seed", str(SEED), "--steps", str(self.steps))
         keep = ("--checkpoint", self.output, "--checkpoint-every", str(self.every))
         again = ("--resume",) if self.path.exists() else ()
         argv = trained(self._digits, *options, *self.threads, *keep, *again, *self._options)
@@ -73,16 +74,16 @@ class Train(Killed):
         began, before = time.monotonic(), self.step
         assert self.until_end(self.start()) == 0, self.said
         self._whole = self._whole if before else time.monotonic() - began
-        assert self.step == STEPS
+        assert self.step == self.steps
         self.assert_nothing_left()
 
     def drawn(self, rng: random.Random) -> float:
         """A random moment of the rest of the run; after the end of one, another one begins."""
-        if self.step == STEPS:
+        if self.step == self.steps:
             self.path.unlink()
             self.counts["runs"] += 1
         # The rest of a run takes less than all of it.
-        return rng.uniform(0, self._whole * (0.2 + 0.6 * (1 - self.step / STEPS)))
+        return rng.uniform(0, self._whole * (0.2 + 0.6 * (1 - self.step / self.steps)))
 
     def kill(self, number: signal.Signals, rng: random.Random) -> None:
         """Starts the run, ends it at a random moment, and looks at what is there then."""
@@ -93,14 +94,14 @@ class Train(Killed):
         code = self.ended(number)
         after = self.step
         assert after >= before
-        self.counts["in the middle"] += before < after < STEPS
-        assert code or after == STEPS
+        self.counts["in the middle"] += before < after < self.steps
+        assert code or after == self.steps
         if number in ENDS and code == ENDS[number][0] and "after step" in self.said:
-            assert f"after step {after} of {STEPS}" in self.said
+            assert f"after step {after} of {self.steps}" in self.said
             self.counts["wrote the signal's checkpoint"] += 1
 
 
-def uninterrupted(digits: Digits, path: Path) -> dict[str, int]:
+def uninterrupted(digits: Digits, path: Path, steps: int) -> dict[str, int]:
     """The hash of each checkpoint of a run by the Python interface, to its step."""
     artifact = odtc.load(digits.artifact)
     samples, schedule = read_data(digits.train, artifact.manifest), Constant(LR)
@@ -119,7 +120,7 @@ def uninterrupted(digits: Digits, path: Path) -> dict[str, int]:
         def on_train_end(self, run) -> None:
             self.on_safe_point(run)
 
-    trainer.fit(samples, lr=LR, steps=STEPS, seed=SEED, callbacks=[Each()])
+    trainer.fit(samples, lr=LR, steps=steps, seed=SEED, callbacks=[Each()])
     # The last one is written again, with the history's last row.
-    assert len(found) == STEPS + 2
+    assert len(found) == steps + 2
     return found
