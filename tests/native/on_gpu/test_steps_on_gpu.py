@@ -1,6 +1,7 @@
 """Steps on a GPU in the native runtime, and what they leave."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,32 @@ from tests.native.test_parity import ADAMW, SGD, UPDATES, images
 from tests.numeric.mlp import INPUTS, batches, mlp_artifact, overflowing
 from tests.numeric.plans.test_memory_budget import tower
 
+Compiled = Callable[..., Artifact]
+
+
+@pytest.fixture(scope="module")
+def perceptron(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Steps for a target, by update and options, each compiled once."""
+
+    @cache
+    def compiled(target: str, update: object, **options: object) -> Artifact:
+        return mlp_artifact(tmp_path_factory.mktemp("mlp"), update, target=target, **options)
+
+    return compiled
+
+
+@pytest.fixture(scope="module")
+def towers(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Steps of several plans for a target, each compiled once."""
+    onnx.save(tower(layers=3), path := tmp_path_factory.mktemp("tower") / "tower.onnx")
+
+    @cache
+    def compiled(target: str) -> Artifact:
+        return odtc.compile(path, target, batch=4, optimizer=SGD, memory_budget="auto", seed=3)
+
+    return compiled
+
+
 FAST_UPDATES = ("opencl", "accumulated"), ("opencl", "scaled"), ("vulkan", "clipped")
 
 
@@ -45,10 +72,9 @@ def test_updates(case: tuple[str, str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "loss"), zip(KINDS, ("cross-entropy{ignore-index=0}", "cross-entropy"), strict=True)
 )
-def test_micro_batches(kind: str, loss: str, tmp_path: Path) -> None:
+def test_micro_batches(kind: str, loss: str, perceptron: Compiled, tmp_path: Path) -> None:
     def compiled(target: str) -> Artifact:
-        options = {"target": target, "micro_batches": 4, "loss": loss}
-        made = mlp_artifact(tmp_path, UPDATES["accumulated"], **options)
+        made = perceptron(target, UPDATES["accumulated"], micro_batches=4, loss=loss)
         assert made.manifest.micro_batches == 4
         return made
 
@@ -56,9 +82,9 @@ def test_micro_batches(kind: str, loss: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "dora"), zip(KINDS, (True, False), strict=True))
-def test_adapters(kind: str, dora: bool, tmp_path: Path) -> None:
+def test_adapters(kind: str, dora: bool, perceptron: Compiled, tmp_path: Path) -> None:
     def compiled(target: str) -> Artifact:
-        return mlp_artifact(tmp_path, ADAMW, target=target, lora=odtc.LoRA(rank=2, dora=dora))
+        return perceptron(target, ADAMW, lora=odtc.LoRA(rank=2, dora=dora))
 
     assert_same_run(compiled, kind, tmp_path, batches(4), 0.05)
 
@@ -74,13 +100,8 @@ def test_a_convolutional_net(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_batch_norms_dropout_and_several_plans(kind: str, tmp_path: Path) -> None:
-    onnx.save(tower(layers=3), path := tmp_path / "tower.onnx")
-
-    def compiled(target: str) -> Artifact:
-        return odtc.compile(path, target, batch=4, optimizer=SGD, memory_budget="auto", seed=3)
-
-    manifest = compiled(f"host-{kind}").manifest
+def test_batch_norms_dropout_and_several_plans(kind: str, towers: Compiled, tmp_path: Path) -> None:
+    manifest = towers(f"host-{kind}").manifest
     plans = manifest.plans
     assert len(plans) > 1
 
@@ -90,7 +111,7 @@ def test_batch_norms_dropout_and_several_plans(kind: str, tmp_path: Path) -> Non
         assert trainer.plan == plan
 
     data = images(manifest.inputs[0].shape, 8)
-    assert_same_run(compiled, kind, tmp_path, data, 0.01, change)
+    assert_same_run(towers, kind, tmp_path, data, 0.01, change)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -128,22 +149,24 @@ def test_models_of_the_table(case: tuple[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_updates_that_overflow_are_left_out(kind: str, tmp_path: Path) -> None:
+def test_updates_that_overflow_are_left_out(
+    kind: str, perceptron: Compiled, tmp_path: Path
+) -> None:
     scale = odtc.LossScale(initial=2.0**127, interval=3)
     update = odtc.Update(odtc.Adam(eps=1e-3), loss_scale=scale)
 
     def compiled(target: str) -> Artifact:
-        return mlp_artifact(tmp_path, update, target=target)
+        return perceptron(target, update)
 
     assert_same_run(compiled, kind, tmp_path, overflowing(batches(12), range(3, 9)), 0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_loss_that_is_not_finite_is_told(kind: str, tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_is_told(kind: str, perceptron: Compiled) -> None:
     ((x, y),) = batches(1)
     said = []
     for target in ("host-cpu", f"host-{kind}"):
-        with mlp_artifact(tmp_path, SGD, target=target).trainer() as trainer:
+        with perceptron(target, SGD).trainer() as trainer:
             with pytest.raises(NumericError) as caught:
                 trainer.step(np.where(x > 1, np.nan, x), y, lr=0.1)
             said.append(str(caught.value))
@@ -152,9 +175,9 @@ def test_a_loss_that_is_not_finite_is_told(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_evaluated_meanwhile_does_not_take_the_place_of_the_next_batch(
-    kind: str, tmp_path: Path
+    kind: str, perceptron: Compiled
 ) -> None:
-    artifact = mlp_artifact(tmp_path, SGD, target=f"host-{kind}", micro_batches=2)
+    artifact = perceptron(f"host-{kind}", SGD, micro_batches=2)
     data = batches(6)
     with artifact.trainer() as trainer, artifact.trainer() as plain:
         wanted = [bits(plain.step(x, y, lr=0.1)) for x, y in data]
@@ -166,9 +189,9 @@ def test_what_is_evaluated_meanwhile_does_not_take_the_place_of_the_next_batch(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_batches_that_fail_while_a_step_is_computed(kind: str, tmp_path: Path) -> None:
+def test_batches_that_fail_while_a_step_is_computed(kind: str, perceptron: Compiled) -> None:
     """Their error comes in its turn, and an interruption at once."""
-    artifact = mlp_artifact(tmp_path, SGD, target=f"host-{kind}")
+    artifact = perceptron(f"host-{kind}", SGD)
 
     def failing(error: BaseException) -> Iterator:
         yield from batches(2)
@@ -187,9 +210,9 @@ def test_batches_that_fail_while_a_step_is_computed(kind: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_next_batch_is_sent_while_a_step_is_computed(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, perceptron: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    artifact = mlp_artifact(tmp_path, SGD, target=f"host-{kind}")
+    artifact = perceptron(f"host-{kind}", SGD)
     done: list[str] = []
     for name in ("send_next_from", "drop_next"):
         original = getattr(OnGpu, name)
@@ -207,10 +230,10 @@ def test_the_next_batch_is_sent_while_a_step_is_computed(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_what_is_sent_ahead_has_the_bits_of_what_is_fed(
-    kind: str, micro_batches: int, tmp_path: Path
+    kind: str, micro_batches: int, perceptron: Compiled
 ) -> None:
     """Floats go there without a copy, but of steps of micro-batches; integers are checked."""
-    artifact = mlp_artifact(tmp_path, SGD, target=f"host-{kind}", micro_batches=micro_batches)
+    artifact = perceptron(f"host-{kind}", SGD, micro_batches=micro_batches)
     made = [*batches(4)]
     with artifact.trainer() as trainer:
         fed = [trainer.step(x, y, lr=0.1) for x, y in made]
@@ -229,9 +252,11 @@ def test_what_is_sent_ahead_has_the_bits_of_what_is_fed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_checkpoint_that_is_loaded_at_once(kind: str, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_loaded_at_once(
+    kind: str, perceptron: Compiled, tmp_path: Path
+) -> None:
     """Before anything else is asked of a device, which may still fill the state."""
-    artifact = mlp_artifact(tmp_path, ADAMW, target=f"host-{kind}")
+    artifact = perceptron(f"host-{kind}", ADAMW)
     files = [tmp_path / f"{n}.ckpt" for n in range(2)]
     with artifact.trainer() as trainer:
         for x, y in batches(2):
