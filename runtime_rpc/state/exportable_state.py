@@ -216,6 +216,9 @@ class ExportableState(DeviceState):
         found = {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
         still = self._engine.read([item for item in found if item.role is Role.FROZEN])
         moved = [item for item, value in still.items() if not np.array_equal(value, found[item])]
+        # PEFT puts embeddings of the base into a folder: written, they would lie in memory once
+        # more, where they are mapped from a file.
+        found = {item: value for item, value in found.items() if item in moved or item not in still}
         kept = {averaged(item): item for item in self._manifest.of_role(Role.AVERAGE)}
         found |= {kept[name]: value for name, value in tensors.items() if name in kept}
         with uninterrupted():
