@@ -116,7 +116,23 @@ class _Cut:
 
 def is_deep(depth: int, tile: Tile, machine: Machine) -> bool:
     """Whether sums of so many terms are cut into blocks."""
-    return panel_bytes(depth, tile) > (machine.first_bytes or _DEEP * machine.near)
+    if machine.first_bytes:
+        return _least_blocks(depth, tile, machine) > 1
+    return panel_bytes(depth, tile) > _DEEP * machine.near
+
+
+def _least_blocks(depth: int, tile: Tile, machine: Machine) -> int:
+    """Blocks of terms, at least, of which a panel stays near a core.
+
+    In the first level, a panel has half of it at most, and with the rows of a tile three quarters:
+    high tiles would push it out.
+    """
+    panel = panel_bytes(depth, tile)
+    if not machine.first_bytes:
+        return -(-panel // machine.near)
+    rows = depth * tile.rows * size_of(tile.dtype)
+    most = machine.first_bytes * 3 // 2
+    return max(-(-panel // machine.first_bytes), -(-(panel + rows) // most))
 
 
 def deep_product(
@@ -218,7 +234,7 @@ def _blocks(depth: int, tile: Tile, machine: Machine, unit: int) -> list[_Blocks
 
     Each begins at a multiple of a unit, which the depth is one of.
     """
-    least = -(-panel_bytes(depth, tile) // (machine.first_bytes or machine.near))
+    least = _least_blocks(depth, tile, machine)
     even = next((n for n in range(least, 2 * least) if depth % (n * unit) == 0), 0)
     if even:
         return [_Blocks(0, even, depth // even)]

@@ -158,3 +158,15 @@ def test_columns_of_several_images(name: str) -> None:
     image, weight = arrays = arrays_for(module)
     wanted = np.einsum("ncyx,mc->nmyx", image.astype(np.float64), weight[:, :, 0, 0])
     np.testing.assert_allclose(run(module, arrays), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_high_tiles_leave_room_for_a_panel() -> None:
+    """With the rows of a tile it has three quarters of the first level."""
+    machine = machine_of(128, caches=Caches(1 << 15, 1 << 17, loaded=8))
+    tile = machine.tile(768, 768)
+    assert tile.rows > tile.columns
+    most = 3 * (1 << 13) // (4 * (tile.rows + tile.columns))
+    assert not deep_product.is_deep(most, tile, machine)
+    assert deep_product.is_deep(most + 1, tile, machine)
+    found, wanted, _ = product_of((70, most + 8, 70), (False, False), machine)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
