@@ -161,7 +161,7 @@ def test_what_decides_without_a_validation_is_said(artifact: odtc.Artifact):
         fitted(artifact, odtc.EarlyStopping())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted(artifact, odtc.EarlyStopping("loss"))
+        fitted(artifact, odtc.EarlyStopping("loss", patience=1), epochs=2)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,8 @@ def test_a_mode_that_is_against_the_column_is_said(
             fitted(artifact, kind, **asked)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted(artifact, odtc.EarlyStopping(column, mode=right), **asked)
+        stopping = odtc.EarlyStopping(column, patience=1, mode=right)
+        fitted(artifact, stopping, **asked, epochs=2)
 
 
 def test_bounds_of_callbacks():
