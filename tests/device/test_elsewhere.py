@@ -1,8 +1,6 @@
 """A run on a phone that goes away for good goes on with another one, through the real adb."""
 
 import subprocess
-import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from odtc.runtime_rpc.adb import local_tracker, state
 from odtc.runtime_rpc.guards.limits import Limits
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone, adb_phone
 from tests.device.adb_host import plug_in, wait_until_free
+from tests.meanwhile import as_soon_as
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -57,17 +56,13 @@ def test_it_goes_on_to_the_same_bits(
         plug_in(phone)
 
         def strike() -> None:
-            while not checkpoint.exists():
-                time.sleep(0.01)
             psutil.Process(phone.pid).kill()
             stack.close()
             subprocess.run(["adb", "disconnect", phone.serial], check=False)
 
-        thread = threading.Thread(target=strike)
-        thread.start()
         first = f"adb://{phone.serial}"
-        code = train(tmp_path, checkpoint, "--device", first, "--elsewhere", second)
-        thread.join()
+        with as_soon_as(checkpoint.exists, strike):
+            code = train(tmp_path, checkpoint, "--device", first, "--elsewhere", second)
     said = capsys.readouterr().err
     known = state.find(phone.serial)
     assert known

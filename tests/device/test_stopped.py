@@ -1,9 +1,8 @@
 """A phone that its user stops stays so: what was at work there does not set it up again."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from odtc.runtime_rpc.sweep.row import SweepRow
 from odtc.runtime_rpc.sweep.sweep import Sweep
 from odtc.tuner import tuning
 from tests.device.adb_host import server_processes
+from tests.meanwhile import as_soon_as
 
 pytestmark = pytest.mark.device
 
@@ -45,21 +45,9 @@ def phone(plugged: AdbPhone) -> AdbPhone:
     return plugged
 
 
-@contextmanager
-def stopped_when(phone: AdbPhone, ready: Callable[[], bool]) -> Iterator[None]:
+def stopped_when(phone: AdbPhone, ready: Callable[[], bool]) -> AbstractContextManager[None]:
     """The phone is stopped while the block is at work, as soon as that is ready."""
-
-    def stop() -> None:
-        while not ready():
-            time.sleep(0.01)
-        setup.stop(phone.serial)
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
+    return as_soon_as(ready, lambda: setup.stop(phone.serial))
 
 
 def train(files: Path, checkpoint: Path, *devices: str) -> int:

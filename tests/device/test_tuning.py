@@ -1,7 +1,5 @@
 """`odtc tune` on devices: the emulated phone, alone and as several of which one dies; a board."""
 
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from odtc.runtime_rpc.standin.adb_phone import AdbPhone
 from odtc.runtime_rpc.standin.phone import EmulatedPhone
 from odtc.runtime_rpc.standin.systems import python
 from tests.cli.training.digits import BATCH, Digits, make_digits
+from tests.meanwhile import as_soon_as
 from tests.needs import needs_emulated_arm
 from tests.runtime_rpc.own_server import ARM, serving
 
@@ -123,16 +122,9 @@ def test_a_device_that_dies_is_dropped_and_its_trials_are_done_by_another(
 ) -> None:
     file = tmp_path / "records.jsonl"
 
-    def end_it() -> None:
-        while not read(file).records:
-            time.sleep(0.2)
-        second.stop()
-
-    ending = threading.Thread(target=end_it)
-    ending.start()
     options = ("--devices", phone_with_tvm.url, second.url, "--trials", "40")
-    assert main(argv(digits, file, *options)) == ExitCode.OK
-    ending.join()
+    with as_soon_as(lambda: read(file).records, second.stop):
+        assert main(argv(digits, file, *options)) == ExitCode.OK
     keys = [record.key for record in read(file).records]
     assert len(keys) == len(set(keys)) >= 40
     assert not any(record.reason for record in read(file).records)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ from odtc.cli.training.reconnect import RecoverableTrainer
 from odtc.cli.training.running import Running
 from odtc.core.errors import DeviceError, DeviceLostError, ExitCode
 from odtc.runtime_rpc.tracker.greeting import status
+from tests.meanwhile import as_soon_as
 from tests.runtime_rpc.own_server import ARM, NATIVE, address, serving
 
 STEPS = 40
@@ -65,15 +65,8 @@ def test_it_goes_on_to_the_same_bits(
     whole, checkpoint = tmp_path / "whole", tmp_path / "checkpoint"
     assert train(files, whole) == ExitCode.OK
 
-    def strike() -> None:
-        while not checkpoint.exists():
-            time.sleep(0.001)
-        end.close()
-
-    thread = threading.Thread(target=strike)
-    thread.start()
-    code = train(files, checkpoint, "--device", first, "--elsewhere", second)
-    thread.join()
+    with as_soon_as(checkpoint.exists, end.close):
+        code = train(files, checkpoint, "--device", first, "--elsewhere", second)
     said = capsys.readouterr().err
     assert code == ExitCode.OK, said
     assert f"{first} does not come back; trying {second}" in said
@@ -123,17 +116,13 @@ def test_it_goes_on_with_what_a_device_has(
             last = stack.enter_context(serving(tmp_path / "last", server=NATIVE))
 
         def strike() -> None:
-            while not checkpoint.exists():
-                time.sleep(0.001)
             first_alone.close()
             shutil.rmtree(storage)
             storage.touch()
 
-        thread = threading.Thread(target=strike)
-        thread.start()
         options = ["--cores", "all", "--threads", "2", "--storage", str(storage), "--offload-state"]
-        code = train(files, checkpoint, "--device", first, *options, "--elsewhere", other, last)
-        thread.join()
+        with as_soon_as(checkpoint.exists, strike):
+            code = train(files, checkpoint, "--device", first, *options, "--elsewhere", other, last)
         wait_until_free(last)
     said = capsys.readouterr().err
     assert code == ExitCode.OK, said

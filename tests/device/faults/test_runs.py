@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from tests.device.faults.causing import (
     train,
 )
 from tests.fast import fast_if
+from tests.meanwhile import as_soon_as
 
 pytestmark = pytest.mark.device
 
@@ -44,17 +43,8 @@ def test_a_run_goes_on_as_if_nothing_had_been(
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
 
-    def strike() -> None:
-        while not checkpoint.exists():
-            time.sleep(0.01)
-        fault(ready)
-
-    thread = threading.Thread(target=strike)
-    thread.start()
-    try:
+    with as_soon_as(checkpoint.exists, lambda: fault(ready)):
         code = train(files, f"adb://{ready.serial}", checkpoint)
-    finally:
-        thread.join()
     said = capsys.readouterr().err
     assert code == 0, said
     assert "the device is back" in said

@@ -1,8 +1,6 @@
 """A phone on which odtc is not what it was is set up again."""
 
 import subprocess
-import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +19,7 @@ from odtc.runtime_rpc.native.android import device
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone, adb_phone
 from tests.device.adb_host import plug_in, wait_until_free
 from tests.device.faults.causing import train
+from tests.meanwhile import as_soon_as
 from tests.runtime_rpc.own_server import OTHER_SOURCES, of_other_sources
 
 pytestmark = pytest.mark.device
@@ -44,19 +43,13 @@ def test_a_phone_that_starts_again_is_set_up_again(
         setup.set_up(phone.serial, tracker=0)
 
         def strike() -> None:
-            while not checkpoint.exists():
-                time.sleep(0.01)
             psutil.Process(phone.pid).kill()
             before.close()
             port = int(phone.serial.rpartition(":")[2])
             plug_in(after.enter_context(adb_phone(port)))
 
-        thread = threading.Thread(target=strike)
-        thread.start()
-        try:
+        with as_soon_as(checkpoint.exists, strike):
             code = train(files, f"adb://{phone.serial}", checkpoint)
-        finally:
-            thread.join()
         said = capsys.readouterr().err
         assert code == 0, said
         assert "the device is back" in said
