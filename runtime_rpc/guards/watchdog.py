@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -21,6 +22,9 @@ from odtc.runtime_rpc.tracker.trackers import Address
 # handle, and those are small numbers.
 _LISTS = ("/proc/self/fd", "/dev/fd")
 _MOST_HANDLES = 1 << 16
+
+
+_AT_WORK: "weakref.WeakSet[Watchdog]" = weakref.WeakSet()
 
 
 class Watchdog:
@@ -54,6 +58,7 @@ class Watchdog:
         if questions:
             questions.settimeout(limits.silence)
         threading.Thread(target=self._watch, name="odtc-watchdog", daemon=True).start()
+        _AT_WORK.add(self)
 
     @contextmanager
     def call(self, runs: int = 1) -> Iterator[None]:
@@ -93,6 +98,24 @@ class Watchdog:
         self.stop()
         shut_down(self._address, self._ends)
 
+    def leave(self) -> None:
+        """Lets go of the session in a fork of its process, which has the same connections.
+
+        What ends with the fork would be told to the device, and the session ended.
+        """
+        self._over = threading.Event()
+        self._over.set()
+        ends = set(self._ends)
+        if self._questions:
+            with suppress(OSError):
+                ends.add(self._questions.getsockname()[:2])
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number, connection in _connections(self._address):
+            with suppress(OSError):
+                if connection.getsockname()[:2] in ends:
+                    os.dup2(nowhere, number)
+        os.close(nowhere)
+
     def _watch(self) -> None:
         period = min(self._limits.beat, self._limits.run)
         while not self.failure and not self._over.wait(period):
@@ -123,7 +146,7 @@ class Watchdog:
 
 def ends_to(address: Address) -> set[Address]:
     """This side's ends of all connections of this process to an address."""
-    return {connection.getsockname()[:2] for connection in _connections(address)}
+    return {connection.getsockname()[:2] for _, connection in _connections(address)}
 
 
 def shut_down(address: Address, ends: Collection[Address] | None = None) -> None:
@@ -133,18 +156,18 @@ def shut_down(address: Address, ends: Collection[Address] | None = None) -> None
         address: the other side's.
         ends: this side's, of those that are ended; None for all of them.
     """
-    for connection in _connections(address):
+    for _, connection in _connections(address):
         with suppress(OSError):
             if ends is None or connection.getsockname()[:2] in ends:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-def _connections(address: Address) -> Iterator[socket.socket]:
-    """Sockets of the connections to an address, each for as long as it is looked at."""
+def _connections(address: Address) -> Iterator[tuple[int, socket.socket]]:
+    """Numbers of the connections to an address, each with a socket while it is looked at."""
     for number in _open_files():
         with suppress(OSError), _copy(number) as connection:
             if connection.getpeername()[:2] == address:
-                yield connection
+                yield number, connection
 
 
 def _open_files() -> Iterable[int]:
@@ -168,3 +191,12 @@ def _copy(number: int) -> socket.socket:
     except OSError:
         socket.close(copy)
         raise
+
+
+def _leave_all() -> None:
+    for watchdog in list(_AT_WORK):
+        watchdog.leave()
+
+
+if register := getattr(os, "register_at_fork", None):  # Windows does not fork
+    register(after_in_child=_leave_all)

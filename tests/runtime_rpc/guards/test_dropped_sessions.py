@@ -92,3 +92,32 @@ def test_a_session_that_goes_late_leaves_the_next_one_alone(url: str) -> None:
     del first
     assert second.info()["machine"]
     second.close()
+
+
+FORKED = """
+import os, sys
+import odtc
+
+session = odtc.connect(sys.argv[1])
+assert session.info()["machine"]
+child = os.fork()
+if not child:
+    del session
+    sys.exit()
+os.waitpid(child, 0)
+assert session.info()["machine"] and session.core_speeds()
+session.close()
+"""
+
+
+def test_a_session_outlives_a_fork_that_ends(url: str) -> None:
+    """It has the connections of its parent: what it drops is told to no device."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, url],
+        env=os.environ | {"PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert not done.returncode, done.stderr
