@@ -1,6 +1,7 @@
 """PyTorch's exporter by `torch.export`, without what it would do anew in each call of a process."""
 
 from functools import cache
+from typing import Any
 
 
 def functions_are_read_once() -> None:
@@ -11,7 +12,7 @@ def functions_are_read_once() -> None:
     """
     from torch.onnx._internal import _lazy_import
 
-    scripts = _lazy_import.onnxscript_apis
+    scripts: Any = vars(_lazy_import)["onnxscript_apis"]
     # As it is without this; both import onnxscript once something of it is asked for.
     unread = type(scripts)(scripts._name)
 
