@@ -11,9 +11,9 @@ import pytest
 # Seconds of those that take longest: by themselves with nothing kept, or, where those were more, of
 # their longest tests in a run of all.
 _SECONDS = """
-108 cli/training/test_kills
 89 gpu/test_half_precision
 81 examples/test_python_jobs
+80 cli/training/test_kills
 73 runtime_rpc/hostile_peers/test_hostile_peers
 72 numeric/test_operators
 68 gpu/test_gpu_training
@@ -28,7 +28,6 @@ _SECONDS = """
 42 device/test_opencl_of_the_standin
 42 gpu/test_gpu_operators
 41 backends/products/test_winograd_kernels
-37 device/faults/test_sessions
 35 gpu/runtime/test_gpu_profile
 35 runtime_rpc/adapters/test_peft
 35 cli/measuring/test_device_bench
@@ -36,7 +35,6 @@ _SECONDS = """
 34 numeric/plans/test_offload
 33 benchmarks/kernels/test_gpu_layouts
 33 benchmarks/test_reference
-33 frontend/weights/test_folded_parameters
 30 gpu/runtime/test_gpu_faults
 30 runtime_rpc/hostile_peers/test_hostile_at_tracker
 29 backends/kernels/test_convolution_kernels
@@ -49,8 +47,8 @@ _SECONDS = """
 24 cli/measuring/test_kernel_measurer
 24 numeric/forms/test_edges
 23 backends/test_compiling
-23 guarded/test_guarded
 23 numeric/plans/test_memory_budget
+22 device/faults/test_sessions
 22 runtime_rpc/test_server
 21 cli/test_commands
 21 device/test_standin
@@ -63,14 +61,17 @@ _SECONDS = """
 19 passes/test_native_planner
 19 torch_export/test_from_torch
 19 pages/test_tutorial
+18 frontend/weights/test_folded_parameters
 18 backends/products/test_neon_kernels
 18 numeric/plans/test_half_activations
+18 device/faults/test_runs
 16 benchmarks/kernels/test_gpu_roofline
 16 cli/training/test_signals
 16 frontend/weights/test_weight_matching
 16 numeric/forms/test_indices
 16 numeric/plans/test_memory
 16 step_cache/test_step_cache
+15 guarded/test_guarded
 15 backends/kernels/test_attention_kernels
 15 device/test_mixed_precision
 15 device/test_native_runtime
