@@ -37,6 +37,7 @@ LOSSES = {
     "ignored": odtc.CrossEntropy(ignore_index=IGNORED),
     "weights": odtc.CrossEntropy(weight=WEIGHTS),
     "smooth": odtc.CrossEntropy(weight=WEIGHTS, ignore_index=IGNORED, label_smoothing=0.2),
+    "nll": odtc.NLL(weight=WEIGHTS, ignore_index=IGNORED),
 }
 # Ignored labels of each step: many in one part, a whole part, and all.
 HOLES = ([0, 1, 2, 5], [4, 5, 6, 7], [], [1])
@@ -49,22 +50,27 @@ def ragged(holes: Sequence[Sequence[int]] = HOLES) -> list[Batch]:
     return data
 
 
-def whole_loss(net: TorchMlp, loss: odtc.CrossEntropy, data: Sequence[Batch]) -> torch.Tensor:
+def whole_loss(
+    net: TorchMlp, loss: odtc.CrossEntropy | odtc.NLL, data: Sequence[Batch]
+) -> torch.Tensor:
     """The loss of several batches as one."""
     x, y = (torch.from_numpy(np.concatenate(each)) for each in zip(*data, strict=True))
     w1, b1, w2, b2 = net.weights.values()
     scores = F.linear(torch.sigmoid(F.linear(x.double(), w1, b1)), w2, b2)
-    return F.cross_entropy(
-        scores,
-        y.long(),
-        weight=None if loss.weight is None else torch.tensor(loss.weight, dtype=torch.float64),
-        ignore_index=-100 if loss.ignore_index is None else loss.ignore_index,
-        label_smoothing=loss.label_smoothing,
-    )
+    options = {
+        "weight": None if loss.weight is None else torch.tensor(loss.weight, dtype=torch.float64),
+        "ignore_index": -100 if loss.ignore_index is None else loss.ignore_index,
+    }
+    if isinstance(loss, odtc.NLL):
+        return F.nll_loss(scores, y.long(), **options)
+    return F.cross_entropy(scores, y.long(), label_smoothing=loss.label_smoothing, **options)
 
 
 def by_torch(
-    loss: odtc.CrossEntropy, data: Sequence[Batch], accumulate: int = 1, clip: float | None = None
+    loss: odtc.CrossEntropy | odtc.NLL,
+    data: Sequence[Batch],
+    accumulate: int = 1,
+    clip: float | None = None,
 ) -> tuple[TorchMlp, list[float]]:
     net = TorchMlp()
     optimizer = torch.optim.SGD(list(net.weights.values()), lr=LR, momentum=0.9)
@@ -84,7 +90,7 @@ def taken(trainer: Trainer, data: Sequence[Batch]) -> list[float]:
     return [trainer.step(x, y, lr=LR) for x, y in data]
 
 
-def data_for(loss: odtc.CrossEntropy) -> list[Batch]:
+def data_for(loss: odtc.CrossEntropy | odtc.NLL) -> list[Batch]:
     return batches(STEPS, BATCH) if loss.ignore_index is None else ragged()
 
 
