@@ -213,7 +213,7 @@ class _Block:
             ds = self._shares[n, span] * (self._adjoints[n, span] - self._mean[span])
             T.buffer_store(self._adjoints, unmasked(heads, ds * heads.scale, mask), [n, span])
 
-        blocks.each_vector(at, vector)
+        blocks.each_vector(index(0), at, vector)
 
     def skip(self, done: ir.Expr) -> None:
         """Emits zeros for the keys that were there before."""

@@ -76,19 +76,22 @@ class AttentionBlocks:
         start = T.Bind(tirx.min(first, self.queries - panels * columns))
         return QuerySpan(self, start, panels, T.Bind(first - start), panels * columns)
 
-    def each_vector(self, at: ir.Expr, body: Callable[[ir.Expr, ir.Expr], None]) -> None:
+    def each_vector(
+        self, first: ir.Expr, at: ir.Expr, body: Callable[[ir.Expr, ir.Expr], None]
+    ) -> None:
         """Emits `body(key, queries)` for all vectors of a panel's scores, one after the other.
 
         They are one loop, which LLVM does not unroll: powers of several vectors at once would not
         fit into registers.
 
         Args:
+            first: key of the block to begin with.
             at: first query of the panel.
             body: is given indices in a block of scores.
         """
         vectors = self.tile.vectors
-        with T.serial(self.block * vectors) as i:
-            n, v = T.Bind(i // vectors), T.Bind(i % vectors)
+        with T.serial((self.block - first) * vectors) as i:
+            n, v = T.Bind(first + i // vectors), T.Bind(i % vectors)
             body(n, self.tile.span(v, at))
 
     def first_key(self, block: ir.Expr) -> tuple[ir.Expr, ir.Expr]:

@@ -85,7 +85,7 @@ class _Rows:
         self, heads: Heads, blocks: AttentionBlocks, span: QuerySpan, machine: Machine
     ) -> None:
         self._heads, self._blocks, self._span = heads, blocks, span
-        self._lanes = machine.lanes
+        self._lanes, self._is_in_order = machine.lanes, machine.blocked > 0
         self._tile = tile_within(machine, blocks.most, heads.depth, blocks.tile.columns)
         self._width = -(-heads.depth // machine.lanes) * machine.lanes
         self.powers = T.sblock_alloc_buffer((blocks.block, blocks.most), "float32")
@@ -132,6 +132,10 @@ class _Rows:
             T.buffer_store(powers, tirx.exp(powers[n, far] - self._top[far]), [n, far])
             T.buffer_store(self._total, self._total[far] + powers[n, far], [far])
 
+        if self._is_in_order:
+            # LLVM unrolls a loop along keys for such a core, and powers do not fit in registers.
+            self._blocks.each_vector(done, at, power)
+            return
         # Along the keys of a vector no index has to be taken apart, and its sum is in a register.
         with T.serial(tile.vectors) as v, T.serial(self._blocks.block - done) as i:
             power(T.Bind(done + i), tile.span(v, at))

@@ -9,6 +9,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from odtc.backends.caches import caches_of
 from odtc.backends.kernels.attention.backward import attention_gradient
 from odtc.backends.kernels.attention.forward import attention_kernel
 from odtc.backends.kernels.attention.layout import Heads
@@ -162,6 +163,21 @@ def test_scores_far_apart() -> None:
     drawn = Drawn.of(heads_of((1, 1, 40, 520, 16, 16)), spread=60.0)
     drawn.operands[1][...] *= np.linspace(0.1, 1, 520, dtype=np.float32)[:, None]
     check(drawn, 16, 5e-5)
+
+
+def test_a_core_in_order_adds_up_the_same() -> None:
+    """It takes powers in another order than others do, each query's in that of its keys."""
+    drawn = Drawn.of(heads_of((1, 2, 70, 300, 16, 16)))
+    usual, narrow = (
+        machine_of(128, caches=caches_of([core])) for core in ("cortex-a76", "cortex-a55")
+    )
+    register_vector_math()
+    found = [
+        run_guarded(attention_kernel(drawn.heads, machine), drawn.operands, 3)
+        for machine in (usual, narrow)
+    ]
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_gradients_from_half_precision() -> None:
