@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "plan": (odtc.plan, odtc.Update),
     "check": (odtc.compile, odtc.Update),
     "train": (odtc.Trainer.fit, odtc.Artifact.trainer, odtc.Trainer.export_onnx),
+    "predict": (odtc.Trainer.predict, odtc.Artifact.trainer),
     "profile": (odtc.Trainer.fit, odtc.Artifact.trainer),
     "adapt": (odtc.replace_head,),
     "export": (odtc.from_torch,),
