@@ -214,6 +214,13 @@ def export_app(platform: str, *options: str) -> Cause:
     ]
 
 
+def predict(*options: str) -> Cause:
+    """`odtc predict` of the digits."""
+    return lambda place: [
+        *("predict", str(place.digits.artifact), "--data", str(place.digits.test), *options)
+    ]
+
+
 def at_stranger(greeting: bytes) -> Cause:
     """`odtc train` on a server that is no tracker, and that says this, or nothing, when called."""
 

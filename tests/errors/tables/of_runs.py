@@ -19,6 +19,7 @@ from tests.errors.causes import (
     on_small_disk,
     pack,
     plot_to,
+    predict,
     step,
     train,
     train_bytes,
@@ -276,4 +277,7 @@ OF_RUNS: dict[str, Cause] = {
     "app's folder missing": export_app("linux", "-o", "no/app"),
     "app into a folder that is full": export_app("linux", "-o", "/usr"),
     "app on a full disk": on_small_disk(lambda path: export_app("linux", "-o", path)),
+    # what is predicted
+    "predictions of another form": predict("-o", "scores.txt"),
+    "predictions of an unknown output": predict("--output-names", "scores"),
 }
