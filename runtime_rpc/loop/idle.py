@@ -60,7 +60,7 @@ class Begun:
     @property
     def patience(self) -> int:
         """The least patience of what ends it early; 0 for no such end."""
-        found = [each.patience for each in self.callbacks if isinstance(each, EarlyStopping)]
+        found = [each.worse_rows for each in self.callbacks if isinstance(each, EarlyStopping)]
         return min(found, default=0)
 
     @property

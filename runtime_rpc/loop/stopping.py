@@ -56,7 +56,7 @@ class EarlyStopping(Callback):
         self._monitor: Monitor | None = None
 
     @property
-    def patience(self) -> int:
+    def worse_rows(self) -> int:
         """Rows that may follow the best one without an improvement."""
         return self._patience
 
