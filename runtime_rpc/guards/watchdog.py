@@ -35,7 +35,7 @@ class Watchdog:
         match: the session's key.
         limits: of the session.
         questions: a connection to the server for signs of life; None if the server has none.
-        ends: of the session's connection, on this side.
+        ends: of the session's connection, on this side; where none was found, all to the address.
 
     Attributes:
         failure: what is wrong with the device; None as long as nothing is.
@@ -51,7 +51,7 @@ class Watchdog:
     ) -> None:
         self.failure: str | None = None
         self._address, self._match, self._limits = address, match, limits
-        self._questions, self._ends = questions, ends
+        self._questions, self._ends = questions, ends or None
         self._allowed, self._deadline = limits.run, float("inf")
         self._depth = 0
         self._over = threading.Event()
@@ -105,7 +105,7 @@ class Watchdog:
         """
         self._over = threading.Event()
         self._over.set()
-        ends = set(self._ends)
+        ends = set(self._ends or ends_to(self._address))
         if self._questions:
             with suppress(OSError):
                 ends.add(self._questions.getsockname()[:2])
