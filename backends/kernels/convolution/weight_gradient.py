@@ -9,7 +9,7 @@ results are too few for tasks of all cores, tasks share the blocks.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
@@ -197,7 +197,10 @@ def _cut(shape: Shape, taps: int, machine: Machine, dtype: str) -> _Cut:
     worthy = [p for p in possible if shape.channels // p * taps >= WORTH_A_COPY] or [1]
     usual = next((p for p in worthy if p >= machine.tasks), worthy[-1])
     (parts,) = machine.decide("parts", [(p,) for p in possible if p <= _MOST_PARTS], (usual,))
-    tile = machine.tile_of_sums(shape.channels // parts, shape.rows, dtype)
+    # Of one tap, neighbours in a row are terms: LLVM reads four at once, and of high tiles, which
+    # are for cores whose loads are narrow, it then spills the sums.
+    model = machine if taps > 1 else replace(machine, blocked=0)
+    tile = model.tile_of_sums(shape.channels // parts, shape.rows, dtype)
     panels, groups = split_rows(shape.rows, tile.columns, parts, machine.tasks)
     return _Cut(tile, parts, groups, panels)
 

@@ -4,11 +4,15 @@ import pytest
 
 from odtc.backends.caches import caches_of
 from odtc.backends.kernels.attention.scores import tile_within
+from odtc.backends.kernels.convolution import weight_gradient
+from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.product.tile import Machine, Tile, machine_of
 
 # Of a vision transformer and of convolutions: rows and columns of products.
 SIZES = [(197, 576), (192, 197), (768, 197), (64, 512), (96, 3136), (16, 400), (6, 784), (3, 7)]
 USUAL, NARROW = (machine_of(128, caches=caches_of([core])) for core in ("cortex-a76", "cortex-a55"))
+
+MACHINES = (NARROW, USUAL)
 
 
 def cycles(tile: Tile, rows: int, columns: int) -> int:
@@ -46,3 +50,12 @@ def test_products_of_attention_have_tiles_of_the_same_core():
 @pytest.mark.parametrize("bits", [256, 512])
 def test_x86_is_not_told_of_loads(bits: int):
     assert machine_of(bits).blocked == 0
+
+
+def test_only_weight_gradients_of_several_taps_have_high_tiles() -> None:
+    """Of one tap LLVM reads four terms of each row at once, and has no registers for the sums."""
+    shape = Shape(1, 144, 24)
+    of_one, usual = (weight_gradient._cut(shape, 1, each, "float32").tile for each in MACHINES)
+    assert (of_one.rows, of_one.vectors) == (usual.rows, usual.vectors)
+    of_nine = weight_gradient._cut(shape, 9, NARROW, "float32").tile
+    assert of_nine.rows > of_one.rows
