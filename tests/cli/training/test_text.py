@@ -14,7 +14,7 @@ from torch import nn
 import odtc
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode, OdtcError
-from odtc.runtime_rpc.loop.measured import validation
+from odtc.runtime_rpc.loop.measured import at_once
 from odtc.runtime_rpc.trainer import Trainer
 from tests.runtime_rpc.data.text.words import WORDS, write_tokenizer
 
@@ -154,7 +154,7 @@ def test_scores_of_many_words_are_evaluated_in_parts(
         return scores
 
     monkeypatch.setattr(Trainer, "evaluate", counted)
-    monkeypatch.setattr(validation, "_PART_BYTES", 3 * LENGTH * len(WORDS) * 4)
+    monkeypatch.setattr(at_once, "_PART_BYTES", 3 * LENGTH * len(WORDS) * 4)
     cut = trained(capsys, *held)
     assert parts == [2, 2]
     assert cut["perplexity"] == pytest.approx(whole["perplexity"], rel=1e-6)
