@@ -7,7 +7,7 @@ from pathlib import Path
 
 from odtc.artifact import Artifact
 from odtc.autoschedule.tuning.database import user_database
-from odtc.backends.objects.kernel_store import kernel_store
+from odtc.backends.objects.kernel_store import kernel_store, outline_store
 from tests.fuzz.mutant import CANARY, CANARY_VALUE, make_mutant
 from tests.fuzz.verdict import Outcome, outcome_of
 from tests.fuzz.watch import foreign_opens
@@ -36,8 +36,8 @@ def attempt(case: Case) -> Outcome:
     try:
         mutant = make_mutant(case.mutation, case.family, case.seed, outside)
         path = mutant.write()
-        # Kernels may be written by the user's own records, and are kept.
-        own = user_database(), kernel_store().folder
+        # Kernels may be written by the user's own records, and are kept with their outlines.
+        own = user_database(), kernel_store().folder, outline_store().folder
         allowed = (str(path.parent), str(scratch), *map(str, own))
         with foreign_opens(*allowed, canary=outside / CANARY) as foreign:
             outcome = outcome_of(path, mutant.options, wrong_with=_wrong_with)
