@@ -85,8 +85,14 @@ def _finished(source: Source, made: BuiltPlans) -> Finished:
     """What is known of a step, for what is said of options that changed nothing of it."""
     draft, built = made.step.draft, made.built
     samples = draft.batch // draft.micro_batches
-    stored, is_half = built.stored_bytes, made.form.half
-    return Finished(source, draft.micro_batches, samples, stored, is_half, len(built.tuned))
+    return Finished(
+        source,
+        draft.micro_batches,
+        samples,
+        stored_bytes=built.stored_bytes,
+        is_half=made.form.half,
+        is_measured=bool(built.tuned or made.measured),
+    )
 
 
 def _check_half_activations(budget: int | str | None) -> None:

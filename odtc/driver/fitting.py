@@ -129,7 +129,8 @@ def _within(source: Source, cuts: Cuts, budget: int, progress: Progress) -> _Fit
     made, form = found.cut.made, found.cut.form
     if cuts.refusal:
         made.step.draft.graph.notes.append(f"no micro-batches: {cuts.refusal}")
-    return _Fitted(made.step, made.lower([found.plan]), form=form)
+    measured = found.cut.problem.measured_part
+    return _Fitted(made.step, made.lower([found.plan]), measured=measured, form=form)
 
 
 def _too_small(source: Source, cuts: Cuts, budget: int, progress: Progress) -> BudgetError:

@@ -140,7 +140,7 @@ class Finished:
         samples: of a micro-batch.
         stored_bytes: that tensors wait in, in a file.
         is_half: whether it stores as float16 what the backward pass reads, to fit.
-        tuned: how many kernels have loops that were measured.
+        is_measured: whether kernels have loops that were measured, or plans go by measured times.
     """
 
     source: Source
@@ -148,7 +148,7 @@ class Finished:
     samples: int
     stored_bytes: int
     is_half: bool
-    tuned: int
+    is_measured: bool
 
     @property
     def has_batch_norms(self) -> bool:
@@ -190,13 +190,13 @@ OF_STEP: Sequence[Idle[Finished]] = (
     Idle(
         "database",
         lambda it: it.source.options.database is not None and it.source.options.tuned,
-        lambda it: not it.tuned,
+        lambda it: not it.is_measured,
         "nothing of this step was measured for the target and the device",
     ),
     Idle(
         "device",
         lambda it: it.source.options.device is not None and it.source.options.tuned,
-        lambda it: not it.tuned,
+        lambda it: not it.is_measured,
         "nothing of this step was measured there, nor on others of its family",
     ),
 )
