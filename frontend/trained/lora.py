@@ -167,8 +167,8 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
         The selection with the adapters' tensors, and the adapters.
 
     Raises:
-        UsageError: a target matches nothing, the rank is too large for a weight, or an adapted
-            weight is selected too.
+        UsageError: a target matches nothing, no weight is left for an adapter, the rank is too
+            large for a weight, or an adapted weight is selected too.
         UnsupportedError: a target is the weight of an operator that is not adapted.
     """
     layers = matching = _targets(graph, lora)
@@ -177,6 +177,12 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
         layers = [layer for layer in layers if layer.weight not in selection.trained]
     if lora.targets == ALL_LINEAR:
         layers = all_linear(graph, layers, {layer.position for layer in matching})
+    if not layers:
+        raise UsageError(
+            "LoRA: no weight of a layer is left for an adapter: a weight that is trained gets "
+            "none, nor does the last layer by itself",
+            hint="train less beside the adapters, or name the targets, such as targets=*.query*",
+        )
     lora.require_matches({layer.weight for layer in layers})
     for layer in layers:
         _check(graph, layer, lora.rank_of(layer.weight), selection)

@@ -45,9 +45,15 @@ class Begun:
         return self.course.last_step or 0
 
     @property
+    def before(self) -> int:
+        """Steps of its trainer before the run; the last ones may be of the run's first update."""
+        return self.run.trainer.steps - self.run.step
+
+    @property
     def updates(self) -> int:
         """Updates of the whole run."""
-        return self.steps // self.run.trainer.manifest.accumulate
+        accumulate = self.run.trainer.manifest.accumulate
+        return (self.before + self.steps) // accumulate - self.before // accumulate
 
     @property
     def rows(self) -> float:
@@ -88,7 +94,7 @@ class Begun:
 def left_of_updates(begun: Begun) -> str:
     """What is said of steps at the end of a run that make no update; empty where there are none."""
     accumulate = begun.run.trainer.manifest.accumulate
-    left = begun.steps % accumulate if begun.updates else 0
+    left = (begun.before + begun.steps) % accumulate if begun.updates else 0
     if not left:
         return ""
     return (

@@ -171,6 +171,7 @@ def test_outputs_that_are_no_row_a_sample(here: Path, capsys: pytest.CaptureFixt
     for options, code, said in (
         (["map"], ExitCode.USAGE, "has no row of numbers for each sample"),
         (["price", "map", "-o", "a.csv"], ExitCode.USAGE, "one output goes into a file of .csv"),
+        (["price", "map"], ExitCode.USAGE, "a table is of one output, and --output-names has 2"),
         (["none"], ExitCode.USAGE, "the output 'none' cannot be evaluated"),
     ):
         assert main([*run, "--output-names", *options]) == code

@@ -101,6 +101,11 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         _check_ending(args.output, args.output_names or ())
         check_writable(args.output)
+    elif len(args.output_names or ()) > 1:
+        raise UsageError(
+            f"a table is of one output, and --output-names has {len(args.output_names)}",
+            hint="write all of them to a file, such as -o predictions.npz, or ask for one output",
+        )
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.source import notes_of
     from odtc.runtime_rpc.predictions.given import read_samples

@@ -97,13 +97,6 @@ OF_DRAFT: Sequence[Idle[Sketched]] = (
         lambda it: ", ".join(it.idle_groups),
     ),
     Idle(
-        "loss_scale",
-        lambda it: it.source.update.scaling is not None,
-        lambda it: not it.source.saves_half,
-        "float32 holds gradients as they are; to leave updates out that are not finite, "
-        "on_nonfinite=skip is enough",
-    ),
-    Idle(
         "layout",
         lambda it: it.source.options.layout in (AUTO, CHEAPEST),
         lambda it: it.has_one_layout,

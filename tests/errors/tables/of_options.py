@@ -103,6 +103,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "adapters of a trained weight": compile_digits(
         "--lora", "rank=2,targets=fc2*", "--train", "fc2*"
     ),
+    "adapters of what is trained anyway": compile_digits("--lora", "rank=2", "--train", "*"),
     "adapters of an artifact without": train("--export-adapters", "a.safetensors"),
     "a folder for PEFT of an artifact without": train("--export-peft", "peft"),
     "adapters for an artifact without": train("--load-adapters", "a.safetensors"),

@@ -280,4 +280,5 @@ OF_RUNS: dict[str, Cause] = {
     # what is predicted
     "predictions of another form": predict("-o", "scores.txt"),
     "predictions of an unknown output": predict("--output-names", "scores"),
+    "predictions of two outputs in a table": predict("--output-names", "logits", "probabilities"),
 }

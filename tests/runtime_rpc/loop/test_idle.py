@@ -99,6 +99,21 @@ def test_of_steps_that_are_left_of_updates(folder: Path):
         trainer.fit((X, Y), lr=0.1, steps=6)
 
 
+@pytest.mark.parametrize(("steps", "said"), [(1, ""), (6, "the last 1 of 6 steps make no update")])
+def test_steps_before_the_run_are_of_its_first_update(folder: Path, steps: int, said: str):
+    update = odtc.Update("sgd", accumulate=4)
+    trainer = step_of(folder, "cross-entropy", optimizer=update).trainer(threads=1)
+    trainer.fit((X, Y), lr=0.1, steps=3)
+    before = trainer.parameters()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.fit((X, Y), lr=0.1, steps=steps)
+    assert not all(np.array_equal(before[k], now) for k, now in trainer.parameters().items())
+    found = [text for each in caught if "no update" in (text := str(each.message))]
+    assert len(found) == bool(said)
+    assert not found or said in found[0]
+
+
 def test_of_a_loader_nothing_is_gone_through_beforehand(artifact: odtc.Artifact):
     taken = []
 
