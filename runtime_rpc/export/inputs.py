@@ -100,7 +100,7 @@ def made_inputs(graph: onnx.GraphProto, inputs: Iterable[Argument]) -> Arrays:
     may be.
     """
     rng = np.random.default_rng(_SEED)
-    rows = _rows(graph)
+    rows = table_rows(graph)
     arrays = {}
     for item in inputs:
         shape, dtype, name = item.spec.shape, np.dtype(item.spec.dtype), item.spec.name
@@ -137,8 +137,8 @@ def as_the_file_takes(graph: onnx.GraphProto, arrays: Mapping[str, np.ndarray]) 
     return fed
 
 
-def _rows(graph: onnx.GraphProto) -> dict[str, int]:
-    """Number of rows of the tables that inputs are indices into."""
+def table_rows(graph: onnx.GraphProto) -> dict[str, int]:
+    """Number of rows of the table that each input has indices into; the least of several tables."""
     tables = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
     origin = {value.name: value.name for value in feeds_of(graph)}
     rows: dict[str, int] = {}

@@ -16,6 +16,7 @@ from odtc.core.ir.place import Place
 from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.export.engine import InferenceEngine, brief, load_engine
+from odtc.runtime_rpc.export.inputs import table_rows
 from odtc.runtime_rpc.export.names import class_names_in, column_names_in
 from odtc.runtime_rpc.loop.history import Progress
 
@@ -98,7 +99,7 @@ def _inputs(model: onnx.ModelProto, where: str) -> list[Argument]:
     """
     stored = {tensor.name for tensor in model.graph.initializer}
     values = [value for value in model.graph.input if value.name not in stored]
-    found = []
+    rows, found = table_rows(model.graph), []
     for value in values:
         kind = value.type.tensor_type
         sizes = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in kind.shape.dim]
@@ -112,7 +113,8 @@ def _inputs(model: onnx.ModelProto, where: str) -> list[Argument]:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name
         shape = (sizes[0] or _BATCH, *sizes[1:]) if sizes else ()
         place = Place(0) if sizes else None
-        found.append(Argument(Role.INPUT, TensorSpec(value.name, shape, dtype), place=place))
+        spec, most = TensorSpec(value.name, shape, dtype), rows.get(value.name, 0)
+        found.append(Argument(Role.INPUT, spec, place=place, rows=most))
     return found
 
 

@@ -52,7 +52,7 @@ def arrays_of(
     """
     item = _token_input(wanted, where)
     length = item.spec.shape[1]
-    label = _label(wanted, length, where)
+    label = None if wanted.inputs_alone else _label(wanted, length, where)
     rows = (packed if wanted.options.pack else padded)(documents, length)
     if not len(rows.ids):
         raise DataError(
@@ -65,7 +65,7 @@ def arrays_of(
         for item in wanted.inputs
         if (make := MADE.get(item.spec.name))
     }
-    labels = {label.spec.name: _labels(rows, label, where)}
+    labels = {label.spec.name: _labels(rows, label, where)} if label else {}
     return {item.spec.name: rows.ids, **made, **labels}, list(
         _said(rows, packs=wanted.options.pack)
     )

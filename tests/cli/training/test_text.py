@@ -276,3 +276,19 @@ def test_text_in_python_needs_a_tokenizer(here: Path, options: dict[str, Any], s
         trainer.fit(["the cat sat"] * 4, lr=0.1, **options)
     with pytest.raises(OdtcError, match=r"no text and no tokens[^!]*document 1"):
         trainer.fit(["the cat", 5], lr=0.1, tokenizer="t.json")
+
+
+def test_text_is_predicted_by_the_model_that_is_exported_as_by_the_artifact(
+    here: Path, tmp_path: Path
+) -> None:
+    held = ["--data", "t.jsonl", "--tokenizer", "t.json"]
+    checkpoint, model = str(tmp_path / "c"), str(tmp_path / "trained.onnx")
+    options = ("--lr", "0.1", "--tokenizer", "t.json", "--checkpoint", checkpoint)
+    assert train(*options, "--export", model) == ExitCode.OK
+    found = []
+    for words in (["m.odtc", "--checkpoint", checkpoint], [model]):
+        output = str(tmp_path / "scores.npy")
+        assert main(["predict", *words, *held, "-o", output]) == ExitCode.OK
+        found.append(np.load(output))
+    assert found[0].shape == (len(LINES), LENGTH, len(WORDS))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
