@@ -56,6 +56,7 @@ from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.not_finite import is_marked, not_finite
 from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.profile.launches import Launches
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.state.exportable_state import ExportableState
@@ -355,6 +356,23 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
         plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), MEMORY)
         measured = self.session, self._engine.clocked(), self._host
         return profiling(*measured, self._manifest, plans, period, root)
+
+    @alone
+    def launches(self) -> Launches:
+        """What the step's kernels launch on a GPU, and take of it, as its driver says.
+
+        A driver may compile kernels again for that.
+
+        Returns:
+            Launches of each kernel by the name that a profile has for it; empty on a CPU, and where
+            TVM takes the steps.
+
+        Raises:
+            DeviceError: the device failed.
+            UsageError: the artifact is closed.
+        """
+        self._turns.check()
+        return self._engine.launches()
 
     @alone
     def _may_skip(self) -> bool:

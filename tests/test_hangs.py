@@ -82,7 +82,9 @@ def test_each_hang_is_named_and_all_others_run(tmp_path: Path) -> None:
     said = run(tmp_path, "-n", "2", "--dist", "loadfile")
     for name, function in _HANGS.items():
         # As a report of its own: the summary repeats it, as far as its lines are long.
-        reports = re.findall(rf"^worker '\w+' crashed .* 'test_these.py::{name}'$", said, re.MULTILINE)
+        reports = re.findall(
+            rf"^worker '\w+' crashed .* 'test_these.py::{name}'$", said, re.MULTILINE
+        )
         assert len(reports) == 1, said
         assert f" in {function}\n" in said, said
     assert "PASSED test_these.py::test_before" in said, said

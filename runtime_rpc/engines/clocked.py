@@ -7,6 +7,11 @@ from typing import Any
 _SYMBOL = "__tvm_ffi_"
 
 
+def plain_name(symbol: str) -> str:
+    """The name that plans know a kernel by."""
+    return symbol.removeprefix(_SYMBOL)
+
+
 def clocked_calls(calls: Iterable[tuple[str, float, float]]) -> dict[str, Any]:
     """The calls as `CallClock.stop` gives them.
 
@@ -15,7 +20,6 @@ def clocked_calls(calls: Iterable[tuple[str, float, float]]) -> dict[str, Any]:
     """
     numbers: dict[str, int] = {}
     found = [
-        (numbers.setdefault(kernel.removeprefix(_SYMBOL), len(numbers)), *times)
-        for kernel, *times in calls
+        (numbers.setdefault(plain_name(kernel), len(numbers)), *times) for kernel, *times in calls
     ]
     return {"names": list(numbers), "calls": found}

@@ -10,6 +10,7 @@ from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.feed.batches import Fed
 from odtc.runtime_rpc.memory.plans import Available
+from odtc.runtime_rpc.profile.launches import Launches
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.engines.over_features import OverFeatures
@@ -115,6 +116,10 @@ class Engine(Protocol):
         Yields:
             What is filled in when the block ends: see `CallClock.stop`.
         """
+        ...
+
+    def launches(self) -> Launches:
+        """What kernels launch on a GPU; nothing where the step is not on one that says so."""
         ...
 
     def close(self) -> None:

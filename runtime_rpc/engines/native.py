@@ -45,6 +45,7 @@ from odtc.runtime_rpc.native.interface import (
     loaded_runtime,
 )
 from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.profile.launches import Launches, parse_launches
 from odtc.runtime_rpc.profile.record import UPLOAD
 from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.sessions.on_core import on_core
@@ -297,6 +298,13 @@ class NativeEngine:
             self._clocked = None
             calls = self._native.stop_clock()
         found |= clocked_calls(calls)
+
+    def launches(self) -> Launches:
+        """What kernels launch on a GPU."""
+        if not self._ahead:
+            return {}
+        with self._guarded():
+            return parse_launches(self._ahead.on_gpu.kernels(), self._session.name)
 
     def close(self) -> None:
         """Gives all memory back."""

@@ -32,12 +32,14 @@ from odtc.runtime_rpc.memory.allocation import Placement, check_placement
 from odtc.runtime_rpc.memory.plans import Available, Follower, bytes_left, plan_within
 from odtc.runtime_rpc.native.interface import DTYPES, MOST_THREADS, ROLES, Code, NativeError
 from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.profile.launches import Launches, parse_launches
 from odtc.runtime_rpc.sessions.remote import RemoteSession
 from odtc.runtime_rpc.tracker.told import understood
 
 # Of an answer: losses that follow, and a code; 0 where all steps were taken.
 _HEAD = struct.Struct("<II")
 _OVER_FEATURES = "take_steps_over_features"
+_DESCRIBE = "describe_kernels"
 
 
 class ServedEngine:
@@ -264,6 +266,13 @@ class ServedEngine:
                 found |= clocked_calls(
                     (kernel, begin / 1e9, end / 1e9) for kernel, begin, end in calls
                 )
+
+    def launches(self) -> Launches:
+        """What kernels launch on a GPU; a server of before does not say it."""
+        if self._session.kind == CPU or not has_function(self._session, _DESCRIBE):
+            return {}
+        with self._explained():
+            return parse_launches(str(self._call(_DESCRIBE)), self._session.name)
 
     def close(self) -> None:
         """Gives all memory back."""

@@ -23,6 +23,7 @@ from odtc.runtime_rpc.fit import check_features
 from odtc.runtime_rpc.memory.allocation import Placement, allocate
 from odtc.runtime_rpc.memory.plans import Available
 from odtc.runtime_rpc.profile.host_clock import HostClock
+from odtc.runtime_rpc.profile.launches import Launches
 from odtc.runtime_rpc.server.measure.measuring import START_CLOCK, STOP
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.stepping import Stepping
@@ -136,6 +137,10 @@ class VirtualMachine:
                 self._session.measure(STOP, number)
             raise
         found |= told(str(self._session.measure(STOP, number)), self._session.name)
+
+    def launches(self) -> Launches:
+        """TVM does not say it."""
+        return {}
 
     def close(self) -> None:
         """Gives all memory back."""

@@ -152,6 +152,7 @@ _OF_GPUS: dict[str, tuple[Any, ...]] = {
         *(c.c_int, Handle, c.c_char_p),
         *(c.c_size_t, c.POINTER(c.c_int64)),
     ),
+    "odtc_describe_kernels": (c.c_int, Handle, c.POINTER(c.c_char_p)),
     "odtc_find_gpu": (c.c_int, c.c_char_p, c.c_int, c.POINTER(Found)),
 }
 

@@ -94,6 +94,16 @@ class OnGpu:
             addresses[number] = array.ctypes.data
         return bool(self._library.odtc_send_next_from(self._native.handle, addresses))
 
+    def kernels(self) -> str:
+        """What kernels launch, and take of the device: JSON, see `odtc_describe_kernels`.
+
+        Raises:
+            NativeError: the device failed.
+        """
+        said = c.c_char_p()
+        self._native.check(self._library.odtc_describe_kernels(self._native.handle, c.byref(said)))
+        return (said.value or b"").decode()
+
     def drop_next(self) -> None:
         """Lets the next step read what is in memory by then."""
         self._library.odtc_drop_next(self._native.handle)

@@ -1,6 +1,7 @@
 """`odtc profile`: where the time of training steps goes, and the state of the device meanwhile."""
 
 import argparse
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from odtc.core.process.progress import Progress
     from odtc.runtime_rpc.data.source import Batch
+    from odtc.runtime_rpc.profile.launches import Launch, Launches
     from odtc.runtime_rpc.profile.record import Profile
     from odtc.runtime_rpc.trainer import Trainer
 
@@ -112,15 +114,16 @@ def run(args: argparse.Namespace) -> int:
         trainer = artifact.trainer(args.device, args.threads, args.cores)
         if not (args.threads or args.cores):
             say_idle_cores(trainer)
-        profile = _profiled(trainer, feed, args, progress)
+        profile, launches = _profiled(trainer, feed, args, progress)
     if args.trace:
         write_trace(profile, args.trace)
     if args.html:
         draw(profile, args.html)
     if args.json:
-        emit_json(profile.to_dict())
+        told = {kernel: [asdict(each) for each in of] for kernel, of in launches.items()}
+        emit_json(profile.to_dict() | ({"launches": told} if told else {}))
     else:
-        emit(*report(profile))
+        emit(*report(profile, launches))
         for path in filter(None, (args.trace, args.html)):
             say(f"wrote {path}")
     return ExitCode.OK
@@ -128,8 +131,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _profiled(
     trainer: "Trainer", feed: "Iterable[Batch]", args: argparse.Namespace, progress: "Progress"
-) -> "Profile":
-    """The profile of some steps; they learn nothing, so that they stay finite."""
+) -> "tuple[Profile, Launches]":
+    """A profile, and what a GPU launches. The steps learn nothing, so that they stay finite."""
     from odtc.runtime_rpc.metrics.cooldown import Cooldown, heat_now
 
     batches = iter(feed)
@@ -143,12 +146,14 @@ def _profiled(
             trainer.step(x, y, lr=0.0)
         with trainer.profile(args.period / 1000) as profiling:
             list(trainer.train(islice(batches, args.steps), 0.0, args.steps_per_call))
+        progress("asking what kernels take of the device")
+        launches = trainer.launches()
     finally:
         trainer.session.close()
-    return profiling.profile
+    return profiling.profile, launches
 
 
-def report(profile: "Profile") -> list[str]:
+def report(profile: "Profile", launches: "Launches") -> list[str]:
     """The profile for people: phases, operators, memory, and what the device felt."""
     from odtc.runtime_rpc.metrics.throttling import throttling_within
     from odtc.runtime_rpc.metrics.usage import usage_of, usage_rows
@@ -175,6 +180,7 @@ def report(profile: "Profile") -> list[str]:
         "",
         *aligned(_operators(profile)),
         "",
+        *_launched(profile, launches),
         *aligned([*_memory(profile), *usage]),
         *filter(None, [throttled]),
         *silent,
@@ -227,6 +233,26 @@ def _operators(profile: "Profile") -> _Rows:
         blank = ("",) * (1 + len(shown))
         rows.append((f"{len(rest)} others", "", *_time(left, total), *blank))
     return rows
+
+
+def _launched(profile: "Profile", launches: "Launches") -> list[str]:
+    """What the slowest kernels launch on a GPU, and what the driver says of them."""
+    seconds = profile.operator_seconds
+    slowest = sorted(range(len(seconds)), key=lambda number: -seconds[number])[:_SHOWN]
+    kernels = dict.fromkeys(profile.operators[number].kernel for number in slowest)
+    shown = [each for kernel in kernels for each in launches.get(kernel, ())]
+    if not shown:
+        return []
+    heads = tuple(dict.fromkeys(name for each in shown for name in each.figures))
+    rows: _Rows = [("launch", "groups", "items", *heads)]
+    rows += [_launch_row(each, heads) for each in shown]
+    return [*aligned(rows), ""]
+
+
+def _launch_row(launch: "Launch", heads: tuple[str, ...]) -> tuple[str, ...]:
+    sizes = (" x ".join(map(str, each)) for each in (launch.groups, launch.items))
+    figures = (launch.figures.get(name) for name in heads)
+    return (launch.kernel, *sizes, *("" if each is None else f"{each:.12g}" for each in figures))
 
 
 def _shown(profile: "Profile", numbers: "Iterable[int]") -> list[tuple[str, str, float]]:

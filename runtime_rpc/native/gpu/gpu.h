@@ -62,6 +62,16 @@ typedef struct {
   uint32_t groups[3], items[3]; /* work-groups along each axis, and work-items of a group */
 } odtc_gpu_launch;
 
+/* What is known of a kernel that the driver has compiled: bytes of memory, sizes, registers. */
+enum { ODTC_GPU_MOST_FIGURES = 32, ODTC_GPU_FIGURE_NAME = 64 };
+typedef struct {
+  size_t count;
+  struct odtc_gpu_figure {
+    char name[ODTC_GPU_FIGURE_NAME]; /* "shared bytes" and the like; a driver's own words where it gives figures of its own */
+    double value;
+  } each[ODTC_GPU_MOST_FIGURES];
+} odtc_gpu_figures;
+
 /* When a launch began and ended, in nanoseconds of the device's clock. */
 typedef struct {
   int64_t begin, end;
@@ -78,6 +88,10 @@ typedef struct {
 
   /* Makes the driver compile kernels, or takes what it has compiled before: once, after `open`. */
   odtc_code (*load)(odtc_gpu *gpu, const odtc_gpu_kernel *kernels, size_t count, odtc_problem *problem);
+  /* Figures of a kernel, by its number among those that were loaded, and what it was loaded from. What the driver does not
+     say is left out. It may compile the kernel again. */
+  odtc_code (*describe)(odtc_gpu *gpu, uint32_t kernel, const odtc_gpu_kernel *from, odtc_gpu_figures *figures,
+                        odtc_problem *problem);
 
   /* A buffer of 1 byte or more, with anything in it. No list that uses it may run, or run again, once it is freed; lists
      that are freed later may have it. */
@@ -119,6 +133,9 @@ typedef struct {
   odtc_code (*set_timed)(odtc_gpu *gpu, int is_timed, odtc_problem *problem);
   odtc_code (*times)(odtc_gpu *gpu, const odtc_gpu_list *list, odtc_gpu_times *times, odtc_problem *problem);
 } odtc_gpu_interface;
+
+/* Adds a figure; one that there is no room for is left out. */
+void odtc_add_figure(odtc_gpu_figures *figures, const char *name, double value);
 
 /* The interfaces, with NULL after the last one; a program's device module names one. */
 extern const odtc_gpu_interface *const ODTC_GPU_INTERFACES[];

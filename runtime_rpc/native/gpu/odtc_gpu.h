@@ -35,6 +35,13 @@ ODTC_API const char *odtc_gpu_name(const odtc_trainer *trainer);
    where its first kernel began to where its last one ended. It leaves no result. */
 ODTC_API odtc_code odtc_time_evaluation(odtc_trainer *trainer, const char *output, size_t runs, int64_t *nanoseconds);
 
+/* What the step's kernels take of the device. JSON: for each kernel, by the name that odtc_stop_clock() has for it, what it
+   launches: [{"name": ..., "groups": [3], "items": [3], "figures": {"shared bytes": ..., ...}}]. Figures are what the driver
+   says: OpenCL of shared and private memory, and of work-groups; Vulkan's drivers what they call statistics, by their
+   names, where they have VK_KHR_pipeline_executable_properties. The driver may compile kernels again. The text stays until
+   the next call of this, or the trainer's end. */
+ODTC_API odtc_code odtc_describe_kernels(odtc_trainer *trainer, const char **json);
+
 /* What a device says of itself, beside any trainer; `message` says why there is nothing to say. */
 typedef struct {
   char name[256], driver[128], message[512];

@@ -6,6 +6,7 @@
 #include "gpu.h"
 #include "launches.h"
 #include "odtc_gpu.h"
+#include "text.h"
 #include "trainer.h"
 
 enum { ODTC_SETS = 2 };
@@ -31,6 +32,7 @@ struct odtc_on_gpu {
   int is_alone;                 /* there is no memory for a second set */
   float *losses;                /* of the parts of a step */
   odtc_gpu_times *times;        /* of the launches of a list */
+  odtc_text described;          /* what its user was told of kernels */
 
   void (*waiting)(void *);      /* of the trainer's user */
   void *waiting_with;

@@ -98,6 +98,7 @@ void odtc_end_gpu(odtc_trainer *t) {
   if (gpu->device) gpu->api->close(gpu->device);
   odtc_launches_end(&gpu->launches);
   odtc_device_module_end(&gpu->module);
+  odtc_text_end(&gpu->described);
   free(gpu->arguments), free(gpu->second);
   free(gpu->average_of), free(gpu->place_of);
   free(gpu->lists), free(gpu->losses), free(gpu->times), free(gpu->computed);

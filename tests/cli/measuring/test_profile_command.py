@@ -15,6 +15,7 @@ from odtc.core.errors import ExitCode
 from odtc.runtime_rpc.metrics import cooldown
 from odtc.runtime_rpc.metrics.cooldown import Cooldown
 from odtc.runtime_rpc.metrics.samples import Samples, Series
+from odtc.runtime_rpc.profile.launches import Launch
 from odtc.runtime_rpc.profile.record import Move, Phase, Profile, ProfiledOperator, StepCall, Timed
 from odtc.runtime_rpc.server.measure.sampler import Probe
 from tests.browser import DARK, shown
@@ -66,7 +67,7 @@ def drawn(*, emulated: bool = False) -> Profile:
 
 
 def test_the_tables_say_what_was_found() -> None:
-    lines = report(drawn())
+    lines = report(drawn(), {})
     assert lines[0].startswith("m.onnx on a phone, 2 steps: 400.00 (400.00 to 400.00) ms")
     assert lines[0].endswith("97.5% of it in operators")
     rows = {line.split("  ")[0]: line.split() for line in lines if line}
@@ -80,7 +81,21 @@ def test_the_tables_say_what_was_found() -> None:
 
 
 def test_emulated_times_are_stamped() -> None:
-    assert report(drawn(emulated=True))[0] == "EMULATED: emulated, not a measurement"
+    assert report(drawn(emulated=True), {})[0] == "EMULATED: emulated, not a measurement"
+
+
+def test_what_a_gpu_launches() -> None:
+    """Of the slowest kernels, with all that the driver says of any."""
+    first = Launch("conv_kernel", (4, 1, 2), (256, 1, 1), {"shared bytes": 1536.0})
+    second = Launch("conv_kernel_1", (3, 1, 1), (64, 1, 1), {"Registers": 40.0, "Occupied": 0.25})
+    lines = report(drawn(), {"conv": (first, second), "of another plan": (first,)})
+    at = next(n for n, line in enumerate(lines) if line.startswith("launch "))
+    assert [re.split(r"\s{2,}", line.rstrip()) for line in lines[at : at + 3]] == [
+        ["launch", "groups", "items", "shared bytes", "Registers", "Occupied"],
+        ["conv_kernel", "4 x 1 x 2", "256 x 1 x 1", "1536"],
+        ["conv_kernel_1", "3 x 1 x 1", "64 x 1 x 1", "40", "0.25"],
+    ]
+    assert not lines[at + 3]
 
 
 def test_the_command_profiles_an_artifact(digits: Digits, here: Path, run_json) -> None:

@@ -1,5 +1,6 @@
 """Profiles of steps on this machine's GPU devices, by their own timers."""
 
+import math
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache
@@ -108,3 +109,40 @@ def test_profiles_at_once(kind: str) -> None:
         assert second.step(x[:64], y[:64], 0.1) == first.step(x[:64], y[:64], 0.1)
     for each in (outer, inner):
         assert 0 < each.profile.coverage <= 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_kernels_launch(kind: str, url: str) -> None:
+    """Here and behind a server, before and after steps; of each kernel of the step."""
+    artifact = digits(kind)
+    there, here, (x, y, *_) = artifact.trainer(url), artifact.trainer(), digits_data()
+    found = here.launches()
+    here.step(x[:64], y[:64], lr=0.1)
+    assert here.launches() == found == there.launches()
+    there.session.close()
+    assert set(artifact.memory.plan.calls) <= set(found)
+    for launches in found.values():
+        for each in launches:
+            assert math.prod(each.items) <= each.figures.get("most items", math.inf)
+            assert each.figures["shared bytes"] <= 32 << 10
+    products = [each for each in artifact.memory.plan.calls if "matmul" in each]
+    assert products
+    assert all(max(e.figures["shared bytes"] for e in found[name]) > 1000 for name in products)
+
+
+def test_interfaces_agree_on_what_items_share() -> None:
+    """OpenCL's is the driver's word, Vulkan's is read from the SPIR-V."""
+    shared = [
+        {
+            each.kernel: each.figures["shared bytes"]
+            for launches in digits(kind).trainer().launches().values()
+            for each in launches
+        }
+        for kind in KINDS
+    ]
+    assert shared[0] == shared[1]
+
+
+def test_a_cpu_launches_nothing(tmp_path: Path) -> None:
+    onnx.save(digits_model(), path := tmp_path / "m.onnx")
+    assert odtc.compile(path, "host-cpu", batch=8).trainer().launches() == {}

@@ -74,12 +74,24 @@ class _Times(c.Structure):
 
 
 class _Read(c.Structure):
-    _fields_ = [("items", c.c_uint32 * 3), ("read_only", c.c_uint64)]
+    _fields_ = [
+        ("items", c.c_uint32 * 3),
+        ("read_only", c.c_uint64),
+        ("shared_bytes", c.c_uint64),
+    ]
+
+
+class _Figure(c.Structure):
+    _fields_ = [("name", c.c_char * 64), ("value", c.c_double)]
+
+
+class _Figures(c.Structure):
+    _fields_ = [("count", c.c_size_t), ("each", _Figure * 32)]
 
 
 _NAMES = (
-    *("open", "close", "load", "allocate", "free_buffer", "write", "read", "fill", "put", "take"),
-    *("copy", "prepare", "free_list", "run", "wait", "set_timed", "times"),
+    *("open", "close", "load", "describe", "allocate", "free_buffer", "write", "read", "fill"),
+    *("put", "take", "copy", "prepare", "free_list", "run", "wait", "set_timed", "times"),
 )
 
 
@@ -110,8 +122,9 @@ class Launch:
 def library(*flags: str) -> Path:
     """The interface as a library, with what it needs of the runtime; once for each process."""
     output = Path(tempfile.mkdtemp()) / "libvulkan-interface.so"
-    runtime = ("problem", "memory", "new_file", "sha256", "sha256_by_cpu")
+    runtime = ("problem", "memory", "new_file", "sha256", "sha256_by_cpu", "text")
     sources = [*sorted((GPU / "vulkan").glob("*.c")), *(FOLDER / f"{n}.c" for n in runtime)]
+    sources.append(GPU / "figures.c")
     folders = [f"-I{each}" for each in (GPU, FOLDER)]
     command = [*cc_command(), *_FLAGS, *flags, *folders, *map(str, sources), "-o", str(output)]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)
@@ -154,12 +167,26 @@ class Device:
 
     def read_only(self, shader: Shader) -> set[int]:
         """The bindings that launches of a kernel are taken to read only."""
+        return {n for n in range(64) if self._read(shader).read_only >> n & 1}
+
+    def figures(self, number: int, shader: Shader) -> dict[str, float]:
+        """What is known of a kernel that was loaded from a shader."""
+        found = _Figures()
+        given = (self._gpu, c.c_uint32(number), c.byref(_given(shader)), c.byref(found))
+        self._call("describe", *given)
+        return {each.name.decode(): each.value for each in found.each[: found.count]}
+
+    def shared_bytes(self, shader: Shader) -> int:
+        """Bytes that the work-items of a group share, as the SPIR-V has them."""
+        return self._read(shader).shared_bytes
+
+    def _read(self, shader: Shader) -> _Read:
         read, problem = _Read(), _Problem()
         function = c.CDLL(str(library())).odtc_vk_read_shader
         given = (self._gpu, c.byref(_given(shader)), c.byref(read), c.byref(problem))
         if function(*given):
             raise GpuError(problem.code, problem.text.decode())
-        return {n for n in range(64) if read.read_only >> n & 1}
+        return read
 
     def allocate(self, size: int) -> int:
         buffer = c.c_void_p()

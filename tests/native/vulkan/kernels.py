@@ -54,6 +54,23 @@ def many_numbers(count: int) -> Shader:
     return assemble(_parsed(source))
 
 
+def sharing(count: int) -> Shader:
+    """A kernel of 64 items, which share so many numbers."""
+    source = f"""
+@T.prim_func(s_tir=True)
+def main(a: T.handle('int32')):
+    T.func_attr({{'global_symbol': 'sharing', 'tirx.kernel_launch_params': {_SIZES}}})
+    out = T.decl_buffer((64,), 'int32', data=a)
+    block = T.launch_thread('blockIdx.x', 1)
+    item = T.launch_thread('threadIdx.x', 64)
+    near = T.alloc_buffer(({count},), 'int32', scope='shared')
+    near[item] = item + block
+    T.tvm_storage_sync('shared')
+    out[item] = near[63 - item]
+"""
+    return assemble(_parsed(source))
+
+
 def _parsed(source: str) -> tirx.PrimFunc:
     import tvm
 

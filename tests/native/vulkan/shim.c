@@ -5,6 +5,7 @@
 //   NO_MEMORY  for buffers of so many bytes or more, in memory that the host does not see
 //   QUEUES     2: of what is one queue, as if there were two
 //   PLAIN      a device with no feature beyond what each has
+//   STATISTICS of pipelines: a subgroup of 64 items, 40 registers, half of all items at once
 //   RECORDED   what is recorded goes to stderr: a "d" for each launch, a "b" for each barrier
 #include <dlfcn.h>
 #include <stdio.h>
@@ -54,8 +55,54 @@ static void vk_GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, u
     if (number("QUEUES")) found[n].queueCount = (uint32_t)number("QUEUES");
 }
 
+static void set_statistics(const void* chain, VkBool32 are_there) {
+  VkBaseOutStructure* each = (VkBaseOutStructure*)chain;
+  for (; each; each = each->pNext)
+    if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR)
+      ((VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR*)each)->pipelineExecutableInfo = are_there;
+}
+
 static void vk_GetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* found) {
   if (!number("PLAIN")) REAL(vkGetPhysicalDeviceFeatures2)(device, found);
+  if (number("STATISTICS")) set_statistics(found, VK_TRUE);
+}
+
+static VkResult vk_EnumerateDeviceExtensionProperties(VkPhysicalDevice device, const char* layer, uint32_t* count,
+                                                      VkExtensionProperties* found) {
+  VkResult code = REAL(vkEnumerateDeviceExtensionProperties)(device, layer, count, found);
+  if (code || !number("STATISTICS")) return code;
+  if (found) strcpy(found[*count].extensionName, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
+  ++*count;
+  return VK_SUCCESS;
+}
+
+static VkResult vk_GetPipelineExecutablePropertiesKHR(VkDevice device, const VkPipelineInfoKHR* info, uint32_t* count,
+                                                      VkPipelineExecutablePropertiesKHR* found) {
+  (void)device;
+  if (!info->pipeline) return VK_ERROR_UNKNOWN;
+  if (found && *count) found->subgroupSize = 64;
+  *count = 1;
+  return VK_SUCCESS;
+}
+
+static VkResult vk_GetPipelineExecutableStatisticsKHR(VkDevice device, const VkPipelineExecutableInfoKHR* info,
+                                                      uint32_t* count, VkPipelineExecutableStatisticKHR* found) {
+  static const struct {
+    const char* name;
+    VkPipelineExecutableStatisticFormatKHR format;
+    VkPipelineExecutableStatisticValueKHR value;
+  } SAID[] = {{"Register Count", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR, {.u64 = 40}},
+              {"Spilled", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR, {.i64 = -1}},
+              {"Occupancy", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR, {.f64 = 0.5}},
+              {"Is Cached", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR, {.b32 = VK_TRUE}}};
+  (void)device, (void)info;
+  for (uint32_t n = 0; found && n < 4 && n < *count; ++n) {
+    strcpy(found[n].name, SAID[n].name);
+    found[n].format = SAID[n].format;
+    found[n].value = SAID[n].value;
+  }
+  *count = 4;
+  return VK_SUCCESS;
 }
 
 static VkResult vk_CreateDevice(VkPhysicalDevice device, const VkDeviceCreateInfo* info,
@@ -64,6 +111,10 @@ static VkResult vk_CreateDevice(VkPhysicalDevice device, const VkDeviceCreateInf
   VkDeviceQueueCreateInfo queues = *info->pQueueCreateInfos;
   queues.queueCount = 1;
   other.pQueueCreateInfos = &queues;
+  if (number("STATISTICS")) { /* which lavapipe lacks; it is the last extension */
+    --other.enabledExtensionCount;
+    set_statistics(info->pNext, VK_FALSE);
+  }
   return REAL(vkCreateDevice)(device, &other, by, found);
 }
 
@@ -118,7 +169,9 @@ static const struct {
     ROW(CreateInstance) ROW(GetPhysicalDeviceProperties) ROW(GetPhysicalDeviceMemoryProperties)
     ROW(GetPhysicalDeviceQueueFamilyProperties) ROW(GetBufferMemoryRequirements) ROW(AllocateMemory)
     ROW(QueueSubmit) ROW(GetDeviceProcAddr) ROW(CreateDevice) ROW(GetDeviceQueue)
-    ROW(GetPhysicalDeviceFeatures2) ROW(CmdDispatch) ROW(CmdPipelineBarrier)};
+    ROW(GetPhysicalDeviceFeatures2) ROW(CmdDispatch) ROW(CmdPipelineBarrier)
+    ROW(EnumerateDeviceExtensionProperties) ROW(GetPipelineExecutablePropertiesKHR)
+    ROW(GetPipelineExecutableStatisticsKHR)};
 
 static PFN_vkVoidFunction own(const char* name) {
   for (size_t n = 0; n < sizeof OWN / sizeof *OWN; ++n)

@@ -72,5 +72,6 @@ def test_functions(tmp_path: Path) -> None:
         "#define CHECK(result, name, arguments) _Static_assert(__builtin_types_compatible_p("
         "PFN_vk##name, result(*) arguments), #name);\n"
         "VK_OF_LOADER(CHECK)\nVK_OF_INSTANCE(CHECK)\nVK_OF_DEVICE(CHECK)\n"
+        "VK_OF_STATISTICS(CHECK)\n"
     )
     subprocess.run([*cc_command(), "-std=c11", "-fsyntax-only", str(source)], check=True)

@@ -1,5 +1,7 @@
 """Devices that this machine does not have: memory of their own, one queue; and such that fail."""
 
+from ast import literal_eval
+
 import pytest
 
 from tests.native.vulkan.device import DEVICE, NO_MEMORY, UNSUPPORTED, Device, GpuError
@@ -116,3 +118,20 @@ for _ in range(2):
     print(mapped())
 """
     assert printed(code).split() == ["False", "True", "True"]
+
+
+def test_statistics_of_pipelines() -> None:
+    """Lavapipe has none: the shim says them, by the driver's names."""
+    code = """
+with Device() as gpu:
+    gpu.load(SCALE, ADD)
+    print(gpu.figures(1, ADD))
+    a, b = gpu.buffer(np.ones(64, "int32")), gpu.buffer(np.zeros(64, "int32"))
+    made = gpu.prepare([Launch(1, (a, b), (0,), (1, 1, 1))])
+    gpu.run(made)
+    gpu.wait(made)
+"""
+    there = {"items at once": 64.0, "Register Count": 40.0, "Spilled": -1.0}
+    there |= {"Occupancy": 0.5, "Is Cached": 1.0}
+    assert literal_eval(printed(code, STATISTICS="1", **on_shim())) == {"shared bytes": 0.0} | there
+    assert literal_eval(printed(code)) == {"shared bytes": 0.0}

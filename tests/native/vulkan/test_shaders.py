@@ -1,6 +1,7 @@
 """What is read out of a kernel's SPIR-V before a driver gets it."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -9,7 +10,7 @@ from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.module import text
 from tests.gpu.spirv.spirv_tools import check_valid
 from tests.native.vulkan.device import DAMAGED, UNSUPPORTED, Device, GpuError
-from tests.native.vulkan.kernels import ADD, SCALE, many_numbers
+from tests.native.vulkan.kernels import ADD, SCALE, many_numbers, sharing
 
 NAME = 5
 
@@ -111,3 +112,19 @@ def test_a_work_group_that_is_too_large(items: tuple[int, int, int]) -> None:
     error = refusal(with_items(*items))
     assert "the kernel add has work-groups of {} x {} x {} items: ".format(*items) in str(error)
     assert error.code == UNSUPPORTED
+
+
+def test_what_work_items_share() -> None:
+    with Device() as gpu:
+        gpu.load(ADD, sharing(100))
+        assert gpu.shared_bytes(ADD) == 0
+        assert gpu.shared_bytes(sharing(100)) == 400
+        assert gpu.figures(1, sharing(100))["shared bytes"] == 400
+
+
+def test_more_than_work_items_may_share() -> None:
+    """A driver may do anything with such a kernel."""
+    error = refusal(sharing(1 << 24))
+    assert error.code == UNSUPPORTED
+    said = r"the kernel sharing shares 67108864 bytes: .* allows \d+"
+    assert re.fullmatch(said, str(error)), str(error)

@@ -209,6 +209,16 @@ static void time_evaluation(odtc_session *s, const odtc_value *v, odtc_result *r
     free(times);
 }
 
+/* JSON: what kernels launch on a GPU, and take of it. */
+static void describe_kernels(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  odtc_text text = {0};
+  const char *json;
+  if (!t || !odtc_is_well(s, t, odtc_describe_kernels(t, &json))) return;
+  odtc_text_put(&text, "%s", json);
+  odtc_give_text(s, &text, result);
+}
+
 static void start_clock(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
   odtc_trainer *t = odtc_trainer_of(s, v);
@@ -248,6 +258,7 @@ const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
     {"odtc.program.evaluate", "isi", evaluate},
     {"odtc.program.evaluate_samples", "isii", evaluate_samples},
     {"odtc.program.time_evaluation", "isi", time_evaluation},
+    {"odtc.program.describe_kernels", "i", describe_kernels},
     {"odtc.program.start_clock", "i", start_clock},
     {"odtc.program.stop_clock", "i", stop_clock},
     {NULL, NULL, NULL},

@@ -241,6 +241,7 @@ const odtc_gpu_interface ODTC_OPENCL = {
     .open = open_device,
     .close = close_device,
     .load = odtc_opencl_load,
+    .describe = odtc_opencl_describe,
     .allocate = allocate,
     .free_buffer = free_buffer,
     .write = write_now,

@@ -38,6 +38,8 @@ odtc_code odtc_opencl_fail(odtc_problem *problem, cl_int code, const char *what)
 /* Of the table in gpu.h. */
 odtc_code odtc_opencl_load(odtc_gpu *gpu, const odtc_gpu_kernel *kernels, size_t count, odtc_problem *problem);
 void odtc_opencl_unload(odtc_gpu *gpu);
+odtc_code odtc_opencl_describe(odtc_gpu *gpu, uint32_t kernel, const odtc_gpu_kernel *from, odtc_gpu_figures *figures,
+                               odtc_problem *problem);
 
 odtc_code odtc_opencl_prepare(odtc_gpu *gpu, const odtc_gpu_launch *launches, size_t count, odtc_gpu_list **list,
                               odtc_problem *problem);

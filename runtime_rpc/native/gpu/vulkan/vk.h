@@ -200,6 +200,36 @@ typedef struct {
 } VkComputePipelineCreateInfo;
 
 typedef struct {
+  VK_OUTPUT
+  VkBool32 pipelineExecutableInfo;
+} VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR;
+
+typedef struct {
+  VK_INPUT
+  VkPipeline pipeline;
+} VkPipelineInfoKHR;
+
+typedef struct {
+  VK_OUTPUT
+  VkFlags stages;
+  char name[VK_MAX_DESCRIPTION_SIZE], description[VK_MAX_DESCRIPTION_SIZE];
+  uint32_t subgroupSize;
+} VkPipelineExecutablePropertiesKHR;
+
+typedef struct {
+  VK_INPUT
+  VkPipeline pipeline;
+  uint32_t executableIndex;
+} VkPipelineExecutableInfoKHR;
+
+typedef struct {
+  VK_OUTPUT
+  char name[VK_MAX_DESCRIPTION_SIZE], description[VK_MAX_DESCRIPTION_SIZE];
+  VkPipelineExecutableStatisticFormatKHR format;
+  uint64_t value; /* in the bytes of its format */
+} VkPipelineExecutableStatisticKHR;
+
+typedef struct {
   uint32_t binding;
   VkDescriptorType descriptorType;
   uint32_t descriptorCount;

@@ -18,7 +18,8 @@ static const struct {
     {4448, "buffers of 8-bit numbers"},
 };
 enum { CAPABILITY_COUNT = sizeof CAPABILITIES / sizeof *CAPABILITIES };
-static const char HALVES[] = "VK_KHR_shader_float16_int8", BYTES[] = "VK_KHR_8bit_storage";
+static const char HALVES[] = "VK_KHR_shader_float16_int8", BYTES[] = "VK_KHR_8bit_storage",
+                  STATISTICS[] = "VK_KHR_pipeline_executable_properties";
 enum { MOST_DEVICES = 64, MOST_FAMILIES = 32 };
 
 odtc_code odtc_vk_check_capability(const odtc_gpu *gpu, uint32_t capability, const char *kernel,
@@ -104,14 +105,18 @@ static odtc_code has_extension(odtc_gpu *gpu, const char *name, int *has, odtc_p
 
 /* Makes the device, with all that kernels may ask for and it has. */
 static odtc_code make_device(odtc_gpu *gpu, odtc_problem *problem) {
-  int has_halves, has_bytes;
-  if (has_extension(gpu, HALVES, &has_halves, problem) || has_extension(gpu, BYTES, &has_bytes, problem))
+  int has_halves, has_bytes, has_statistics;
+  if (has_extension(gpu, HALVES, &has_halves, problem) || has_extension(gpu, BYTES, &has_bytes, problem) ||
+      has_extension(gpu, STATISTICS, &has_statistics, problem))
     return problem->code;
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
   VkPhysicalDevice8BitStorageFeatures bytes = {
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES};
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES,
+      .pNext = has_statistics ? &statistics : NULL};
   VkPhysicalDeviceShaderFloat16Int8Features small = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
-      .pNext = has_bytes ? &bytes : NULL};
+      .pNext = has_bytes ? (void *)&bytes : bytes.pNext};
   VkPhysicalDevice16BitStorageFeatures halves = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
       .pNext = has_halves ? (void *)&small : small.pNext};
@@ -131,10 +136,12 @@ static odtc_code make_device(odtc_gpu *gpu, odtc_problem *problem) {
       bytes.storageBuffer8BitAccess,
   };
   for (size_t n = 0; n < CAPABILITY_COUNT; ++n) gpu->capabilities |= (uint32_t)!!has[n] << n;
-  const char *extensions[2];
+  gpu->has_statistics = !!statistics.pipelineExecutableInfo;
+  const char *extensions[3];
   uint32_t extension_count = 0;
   if (has_halves) extensions[extension_count++] = HALVES;
   if (has_bytes) extensions[extension_count++] = BYTES;
+  if (has_statistics) extensions[extension_count++] = STATISTICS;
   const float priorities[2] = {1, 1};
   int apart = gpu->transfer.family != gpu->compute.family;
   const VkDeviceQueueCreateInfo queues[2] = {
@@ -171,6 +178,9 @@ static odtc_code find_functions(odtc_gpu *gpu, odtc_problem *problem) {
   if (!gpu->vk.name) \
     odtc_fail(problem, ODTC_DEVICE, "the driver of %.100s has no vk" #name, gpu->properties.deviceName);
   VK_OF_DEVICE(FIND)
+  if (gpu->has_statistics) {
+    VK_OF_STATISTICS(FIND)
+  }
 #undef FIND
   if (problem->code) gpu->device = NULL; /* which nothing can be done with, not even end it */
   return problem->code;

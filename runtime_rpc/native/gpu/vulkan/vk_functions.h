@@ -1,6 +1,6 @@
 /* The functions of Vulkan that a step needs: what they return, their names after vk, and what they take.
    Whoever includes this defines X. VK_OF_LOADER are there without an instance, VK_OF_INSTANCE with one, and
-   VK_OF_DEVICE belong to a device, where calls need not look up which driver is meant. */
+   VK_OF_DEVICE belong to a device, where calls need not look up which driver is meant; VK_OF_STATISTICS to one that has them. */
 #ifndef ODTC_VK_FUNCTIONS_H
 #define ODTC_VK_FUNCTIONS_H
 
@@ -83,5 +83,12 @@
   X(VkResult, WaitForFences, (VkDevice, uint32_t, const VkFence *, VkBool32, uint64_t)) \
   X(VkResult, ResetFences, (VkDevice, uint32_t, const VkFence *)) \
   X(VkResult, DeviceWaitIdle, (VkDevice))
+
+/* Of VK_KHR_pipeline_executable_properties. */
+#define VK_OF_STATISTICS(X) \
+  X(VkResult, GetPipelineExecutablePropertiesKHR, \
+    (VkDevice, const VkPipelineInfoKHR *, uint32_t *, VkPipelineExecutablePropertiesKHR *)) \
+  X(VkResult, GetPipelineExecutableStatisticsKHR, \
+    (VkDevice, const VkPipelineExecutableInfoKHR *, uint32_t *, VkPipelineExecutableStatisticKHR *))
 
 #endif

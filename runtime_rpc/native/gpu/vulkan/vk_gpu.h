@@ -15,6 +15,7 @@ typedef struct {
   VK_OF_LOADER(VK_MEMBER)
   VK_OF_INSTANCE(VK_MEMBER)
   VK_OF_DEVICE(VK_MEMBER)
+  VK_OF_STATISTICS(VK_MEMBER)
 #undef VK_MEMBER
 } odtc_vk_functions;
 
@@ -48,6 +49,7 @@ typedef struct {
   VkPipeline pipeline, split; /* the latter for launches in parts, where there are some */
   uint32_t buffers, numbers, items[3];
   uint64_t read_only; /* a bit for each of the first 64 buffers */
+  uint64_t shared_bytes; /* of a work-group */
   int is_uniform;
   char name[256];
 } odtc_vk_kernel;
@@ -66,7 +68,7 @@ struct odtc_gpu {
   uint32_t timestamp_bits, capabilities; /* the latter a bit for each row of the table in vk_device.c */
   pthread_mutex_t mutex;  /* of all that `write` uses of what another thread may use, too */
   atomic_int is_lost;
-  int is_timed;
+  int is_timed, has_statistics; /* of pipelines */
   char *cache; /* a folder; NULL where nothing is kept */
   odtc_vk_link *buffers, *lists, *pieces;
   odtc_vk_kernel *kernels;

@@ -26,6 +26,10 @@ static odtc_code check_limits(const odtc_gpu *gpu, const odtc_vk_kernel *k, odtc
   if (k->numbers > room / ODTC_VK_NUMBER)
     return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %s has %u numbers: %.100s allows %u", k->name,
                      k->numbers, gpu->properties.deviceName, room / ODTC_VK_NUMBER);
+  if (k->shared_bytes > most->maxComputeSharedMemorySize)
+    return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %s shares %llu bytes: %.100s allows %u", k->name,
+                     (unsigned long long)k->shared_bytes, gpu->properties.deviceName,
+                     most->maxComputeSharedMemorySize);
   return ODTC_OK;
 }
 
@@ -55,8 +59,15 @@ static odtc_code make_layout(odtc_gpu *gpu, odtc_vk_kernel *k, odtc_problem *pro
                        problem);
 }
 
-static odtc_code make_pipeline(odtc_gpu *gpu, const odtc_vk_kernel *k, VkPipelineCache cache, VkFlags flags,
-                               VkPipeline *pipeline, odtc_problem *problem) {
+odtc_code odtc_vk_make_shader(odtc_gpu *gpu, const odtc_gpu_kernel *from, odtc_vk_kernel *k, odtc_problem *problem) {
+  const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                         .codeSize = from->code_bytes,
+                                         .pCode = from->code};
+  return odtc_vk_check(gpu, gpu->vk.CreateShaderModule(gpu->device, &info, NULL, &k->shader), k->name, problem);
+}
+
+odtc_code odtc_vk_make_pipeline(odtc_gpu *gpu, const odtc_vk_kernel *k, VkPipelineCache cache, VkFlags flags,
+                                VkPipeline *pipeline, odtc_problem *problem) {
   const VkComputePipelineCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
       .flags = flags,
@@ -74,7 +85,7 @@ static odtc_code make_pipeline(odtc_gpu *gpu, const odtc_vk_kernel *k, VkPipelin
 
 odtc_code odtc_vk_need_split(odtc_gpu *gpu, odtc_vk_kernel *k, odtc_problem *problem) {
   return k->split ? ODTC_OK
-                  : make_pipeline(gpu, k, NULL, VK_PIPELINE_CREATE_DISPATCH_BASE, &k->split, problem);
+                  : odtc_vk_make_pipeline(gpu, k, NULL, VK_PIPELINE_CREATE_DISPATCH_BASE, &k->split, problem);
 }
 
 static odtc_code load(odtc_gpu *gpu, const odtc_gpu_kernel *from, VkPipelineCache cache, odtc_vk_kernel *k,
@@ -88,13 +99,11 @@ static odtc_code load(odtc_gpu *gpu, const odtc_gpu_kernel *from, VkPipelineCach
   k->numbers = from->numbers;
   k->is_uniform = from->flags & ODTC_GPU_UNIFORM && from->numbers;
   k->read_only = shader.read_only;
+  k->shared_bytes = shader.shared_bytes;
   for (int axis = 0; axis < 3; ++axis) k->items[axis] = shader.items[axis];
-  const VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                         .codeSize = from->code_bytes,
-                                         .pCode = from->code};
   if (check_limits(gpu, k, problem) || make_bindings(gpu, k, problem) || make_layout(gpu, k, problem) ||
-      odtc_vk_check(gpu, gpu->vk.CreateShaderModule(gpu->device, &info, NULL, &k->shader), k->name, problem) ||
-      make_pipeline(gpu, k, cache, 0, &k->pipeline, problem))
+      odtc_vk_make_shader(gpu, from, k, problem) ||
+      odtc_vk_make_pipeline(gpu, k, cache, 0, &k->pipeline, problem))
     return problem->code;
   if (gpu->properties.limits.maxComputeWorkGroupCount[0] < INT32_MAX) return ODTC_OK;
   gpu->vk.DestroyShaderModule(gpu->device, k->shader, NULL); /* no launch is ever split */

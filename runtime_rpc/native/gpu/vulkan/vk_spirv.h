@@ -7,6 +7,7 @@
 typedef struct {
   uint32_t items[3];  /* of a work-group */
   uint64_t read_only; /* a bit for each of the first 64 buffers that it does not write */
+  uint64_t shared_bytes; /* of the variables of a work-group; UINT64_MAX where there is no end of them */
 } odtc_vk_shader;
 
 /* Reads it, and checks that the device has what it asks for. A driver trusts the rest: it is the library's. */

@@ -115,6 +115,7 @@ const odtc_gpu_interface ODTC_VULKAN = {
     .open = open_gpu,
     .close = close_gpu,
     .load = load,
+    .describe = odtc_vk_describe,
     .allocate = allocate,
     .free_buffer = free_buffer,
     .write = odtc_vk_write,

@@ -1,0 +1,13 @@
+#include <math.h>
+#include <stdio.h>
+
+#include "gpu.h"
+#include "text.h"
+
+void odtc_add_figure(odtc_gpu_figures *figures, const char *name, double value) {
+  if (figures->count == ODTC_GPU_MOST_FIGURES || !isfinite(value)) return;
+  struct odtc_gpu_figure *each = figures->each + figures->count++;
+  snprintf(each->name, sizeof each->name, "%s", name);
+  odtc_make_utf8(each->name); /* a name that was cut */
+  each->value = value;
+}
