@@ -37,7 +37,7 @@ MADE := $(VENV)/.made
 INSTALLED := $(VENV)/.installed
 SYSTEM_READY := $(VENV)/.system-ready
 
-.PHONY: help setup demo docs test test-all timed fresh bench fuzz mutants guarded conformance published phone clean
+.PHONY: help setup demo docs test test-all timed fresh bench results fuzz mutants guarded conformance published phone clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -65,11 +65,16 @@ timed: setup  ## tests that bound a time: one after the other, medians of rounds
 	@$(PYTHON) -m pytest -m timed
 
 FRESH := python3.12
-fresh: setup  ## install the wheel into a fresh environment of FRESH=python3.12, and follow the tutorial there
-	@$(PYTHON) -m tests.fresh $(FRESH)
+TORCH :=
+fresh: setup  ## the wheel in a fresh environment of FRESH=python3.12 (TORCH=1: PyTorch, too), the tutorial there
+	@$(PYTHON) -m tests.fresh $(FRESH) $(if $(TORCH),--torch)
 
 bench: setup  ## step times of odtc and its peers, into logs/bench/
 	@$(PYTHON) -m benchmarks.step_time
+
+RESULTS :=
+results: setup  ## figures of all pages on this commit, and the pages; RESULTS='--for 2h' as many as fit
+	@$(PYTHON) -m benchmarks.results $(RESULTS)
 
 fuzz: setup  ## 2,000 damaged models: each is refused or trained; reproducers go to logs/fuzz/
 	@$(PYTHON) -m tests.fuzz

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.pages.result import RESULTS
@@ -11,17 +12,18 @@ ROOT = RESULTS.parents[1]
 SOURCES = ("passes", "backends", "autoschedule")
 
 
-def changed_since(commit: str, root: Path = ROOT) -> bool | None:
-    """Whether a file of `SOURCES` differs from that commit; None where git does not know.
+def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES) -> bool | None:
+    """Whether a file of `paths` differs from that commit; None where git does not know.
 
     Args:
         commit: a hash, perhaps with the mark of a tree that differs from it.
         root: of a clone, perhaps a shallow one.
+        paths: what is compared, as git takes it.
     """
     commit = commit.removesuffix("-dirty")
     try:
         found = subprocess.run(
-            ["git", "-C", str(root), "diff", "--quiet", commit, "HEAD", "--", *SOURCES],
+            ["git", "-C", str(root), "diff", "--quiet", commit, "HEAD", "--", *paths],
             capture_output=True,
             check=False,
         ).returncode

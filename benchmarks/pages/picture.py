@@ -16,7 +16,7 @@ from odtc.report.read import read
 PICTURE = ROOT / "docs" / "pictures" / "peers.svg"
 # Narrow, so that its texts can be read on a phone.
 _WIDTH, _HEIGHT = 420, 440
-_FILES = ("tx2", "zoo")
+PICTURED = ("tx2", "zoo")
 _PEERS = {"pytorch": "PyTorch", "onnxruntime-training": "onnxruntime-training"}
 
 
@@ -26,12 +26,13 @@ def pictures() -> Iterator[tuple[Path, str]]:
 
 
 def peers_chart() -> Chart:
-    """A point for each network and batch of docs/results.md, on one core."""
+    """A point for each network and batch of docs/results.md, with one thread."""
     found = [
         each
-        for file in _FILES
+        for file in PICTURED
         for each in results_of(read([RESULTS / f"{file}.jsonl"]).rows[0])
-        if each.engine in _PEERS and each.ratio and each.memory_ratio
+        if each.engine in _PEERS and each.setting.threads == 1
+        if each.ratio and each.memory_ratio
     ]
     places = {name: [each for each in found if each.engine == name] for name in _PEERS}
     time = around_one([each.ratio.median for each in found if each.ratio])
@@ -40,8 +41,8 @@ def peers_chart() -> Chart:
     networks = {each.setting.model for each in found}
     return Chart(
         "A training step of others, over odtc's",
-        f"{len(networks)} networks, batches {batches}, one core. Right of 1 odtc is faster, above "
-        "1 it needs less memory, net of what a process has after its imports.",
+        f"{len(networks)} networks, batches {batches}, one thread. Right of 1 odtc is faster, "
+        "above 1 it needs less memory, net of what a process has after its imports.",
         Axis(time, "their time over odtc's"),
         Axis(memory, "their memory over odtc's"),
         [

@@ -4,7 +4,7 @@ docs/results/comparison/suites.json says of each file of rows which command meas
 the rows themselves have the machine, the versions and every sample.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,6 +24,7 @@ _README = (
     *(("squeezenet", "tx2"), ("mobilenet_v2", "zoo"), ("googlenet", "tx2"), ("resnet18", "zoo")),
     *(("resnet50", "tx2"), ("zoo/densenet121", "zoo"), ("vgg16", "tx2"), ("bert_base", "tx2")),
 )
+SHOWN_IN_README = frozenset(stem for _, stem in _README)
 _SAID = ("torch", "onnxruntime-training")
 _PEERS = {"pytorch": "PyTorch", "onnxruntime-training": "onnxruntime-training"}
 
@@ -64,10 +65,33 @@ def _noted(section: str, note: str) -> str:
 
 
 def files() -> list[str]:
-    """The files of rows, each with its command and its age."""
-    heads = ("rows", "measured by", "when")
-    cells = ((f"`{run['file']}`", _words(run), when_text(run)) for run in read_result(SUITES).runs)
-    return table(heads, cells, words=3)
+    """The files of rows, each with its command and its age, and what is to be known of some."""
+    heads = ("rows", "measured by", "threads", "rounds", "when")
+    runs = read_result(SUITES).runs
+    cells = ((f"`{run['file']}`", _words(run), *_counts(run), when_text(run)) for run in runs)
+    return [*table(heads, cells, words=5), *(["", said] if (said := _remarks(runs)) else [])]
+
+
+def _counts(run: Mapping[str, Any]) -> tuple[str, str]:
+    """Threads and rounds of its comparisons; empty where it has none."""
+    stem, dot, suffix = run["file"].rpartition(".")
+    rows = _material(stem).rows if dot + suffix == _ON_PAGE else []
+    found = [row for each in rows for row in each]
+    threads = sorted({row.setting.threads for row in found})
+    rounds = str(1 + max(row.round for row in found)) if found else ""
+    return listed(threads), rounds
+
+
+def _remarks(runs: Iterable[Mapping[str, Any]]) -> str:
+    """What holds for the rows that are there, and goes when they do; empty where nothing does."""
+    files: dict[str, list[str]] = {}
+    for run in runs:
+        if run.get("remark"):
+            files.setdefault(run["remark"], []).append(f"`{run['file']}`")
+    return " ".join(
+        f"{listed(names)} {'is' if len(names) == 1 else 'are'} {remark}."
+        for remark, names in files.items()
+    )
 
 
 def _words(run: Mapping[str, Any]) -> str:
@@ -94,11 +118,15 @@ def one_thread() -> list[str]:
             )
         )
     runs = {run["file"]: run for run in read_result(SUITES).runs}
-    ages = {when_text(runs[f"{stem}.jsonl"]): None for _, stem in _README}
+    shown = [runs[f"{stem}{_ON_PAGE}"] for _, stem in _README]
+    ages = dict.fromkeys(map(when_text, shown))
     head = _material(_README[0][1]).heads[0]
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
-    said = f"Measured on {head['machine']['cpu']}, one core; {versions}; {' and '.join(ages)}."
-    return [_in_short(chosen), "", *table(heads, rows), "", said]
+    where = "one core" if head["machine"]["cores"] == 1 else "one thread"
+    said = f"Measured on {head['machine']['cpu']}, {where}; {versions}; {' and '.join(ages)}."
+    remarks = [run["remark"] for run in shown if run.get("remark")]
+    more = "".join(f" Rows are {each}." for each in dict.fromkeys(remarks))
+    return [_in_short(chosen), "", *table(heads, rows), "", f"{said}{more}"]
 
 
 def _in_short(chosen: Sequence[Mapping[str, Result]]) -> str:

@@ -54,9 +54,14 @@ def batch_64(result: Result) -> list[str]:
             ratio(row["time"]),
             ratio(row["peer_time"]),
         )
-        for row in result.rows
+        for row in _within(result)
     )
     return table(heads, cells)
+
+
+def _within(result: Result) -> list[Row]:
+    """Rows of budgets, without those of steps as they are, which others are compared with."""
+    return [row for row in result.rows if row.get("budget") != NO_BUDGET]
 
 
 def _times_less(row: Row) -> float:
@@ -92,7 +97,7 @@ def in_short_64(result: Result) -> list[str]:
     """How many times less memory `batch_64` takes than onnxruntime-training."""
     said = [
         f"{_times_less(row):.0f} times less for {row['network'].partition(',')[0]}"
-        for row in result.rows
+        for row in _within(result)
     ]
     return [
         f"At batch 64, a process needs less memory than onnxruntime-training's: {listed(said)}."

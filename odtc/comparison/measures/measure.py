@@ -13,6 +13,8 @@ import numpy as np
 
 # The widest first, each with the word of Linux.
 _VECTORS = {"AVX-512": "avx512f", "AVX2": "avx2", "SVE": "sve", "NEON": "asimd"}
+# All of a clone that what is measured can depend on, as git takes it.
+SOURCES = (".", ":(exclude)docs", ":(exclude)*.md")
 PACKAGES = ("odtc", "apache-tvm", "torch", "onnxruntime-training", "MNN", "onnx", "numpy")
 
 
@@ -87,16 +89,27 @@ def busy_share(seconds: float = 0.5) -> float:
     return max(0.0, sum(allowed) / len(allowed) / 100 - own)
 
 
-def commit() -> str:
-    """The commit that odtc runs from, with a mark where files differ; '' outside of a clone."""
-    root = Path(__file__).parents[3]
+def commit(root: Path = Path(__file__).parents[3]) -> str:
+    """The commit that odtc runs from; '' outside of a clone.
+
+    A mark says that files differ from it, other than pages and results (`SOURCES`): these decide
+    nothing that is measured, and change as figures come in.
+    """
     if not (root / ".git").exists():
         return ""
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        found = _git(root, "rev-parse", "--short=12", "HEAD")
+        found.check_returncode()
+        differs = _git(root, "diff", "--quiet", "HEAD", "--", *SOURCES).returncode
     except (OSError, subprocess.CalledProcessError):
         return ""
+    return found.stdout.strip() + "-dirty" * bool(differs)
+
+
+def _git(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["git", "-C", str(root), *words], capture_output=True, text=True, check=False
+    )
 
 
 def _cpu_name() -> str:

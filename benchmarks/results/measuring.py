@@ -1,0 +1,121 @@
+"""Measures rows one after the other; what fails costs no other one."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.results.choice import Item
+from benchmarks.results.keeping import NoResultError, keep, put_back
+from benchmarks.results.place import Place
+from benchmarks.results.running import Ended, run_command
+from benchmarks.results.table import Kind, Row, words_of
+from odtc.comparison.measures.measure import busy_share
+from odtc.comparison.results import BUSY
+
+WRITE_PAGES = "python -m benchmarks.pages"
+# A command that hangs is ended after so many minutes, or so many times of what it should take.
+_LEAST_LIMIT, _TIMES = 30, 5
+# `odtc bench` ends with it where a peer's losses are others: a row says so, and has no times.
+_OTHER_LOSSES = 14
+_GOOD = {Kind.FIGURES: {0}, Kind.SUITE: {0, _OTHER_LOSSES}}
+
+
+def measure(
+    items: Sequence[Item],
+    place: Place,
+    say: Callable[[str], None],
+    deadline: float | None = None,
+) -> list[str]:
+    """Measures each, and writes the pages after each.
+
+    Args:
+        items: in their order.
+        place: the clone.
+        say: is told what happens.
+        deadline: of `time.monotonic`: nothing begins that would end behind it.
+
+    Returns:
+        What failed, each with the reason.
+
+    Raises:
+        KeyboardInterrupt: this process was told to end; what was finished is kept.
+    """
+    failures = []
+    for number, item in enumerate(items, 1):
+        row = item.row
+        if deadline is not None and time.monotonic() + item.minutes * 60 > deadline:
+            say(f"{row.name}: left out, as {item.minutes:.0f} minutes are more than are left")
+            continue
+        busy = busy_share()
+        said = f"{number} of {len(items)}: {row.name}, about {item.minutes:.0f} min"
+        say(f"{said}; other programs keep {busy:.0%} of the cores busy{_warning(row, busy)}")
+        try:
+            seconds = _measured(item, place)
+        except NoResultError as error:
+            failures.append(f"{row.name}: {error}")
+            say(f"  failed: {error}")
+        else:
+            say(f"  {row.file}, in {seconds / 60:.1f} min")
+    return failures
+
+
+def _warning(row: Row, busy: float) -> str:
+    return ", which its page will say: times are worse for it" * (row.is_timed and busy > BUSY)
+
+
+def _measured(item: Item, place: Place) -> float:
+    """Measures a row; the seconds that it took."""
+    row = item.row
+    log = place.logs / f"{row.name.replace('/', '-')}.log"
+    log.unlink(missing_ok=True)
+    limit = 60 * max(_LEAST_LIMIT, _TIMES * item.minutes)
+    written, ended = [], []
+    for number, command in enumerate(row.commands):
+        path = _file(row, number, place)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if row.kind is Kind.FIGURES:
+            # Else it might be of a run that ended before it had measured all.
+            path.unlink(missing_ok=True)
+        words = [*words_of(command, sys.executable), row.kind.value, str(path)]
+        how = run_command(words, place.root, log, limit)
+        _check_status(row, how, log)
+        written.append(path)
+        ended.append(how)
+    try:
+        with put_back(row, place):
+            keep(row, written, ended, place)
+            write_pages(place, log)
+    except BaseException:
+        # Some may have figures that were put back.
+        write_pages(place, log)
+        raise
+    for path in written:
+        path.unlink(missing_ok=True)
+    return sum(each.seconds for each in ended)
+
+
+def write_pages(place: Place, log: Path) -> None:
+    """Writes the pages from the results that there are.
+
+    Raises:
+        NoResultError: they cannot be.
+    """
+    words = words_of(WRITE_PAGES, sys.executable)
+    if run_command(words, place.root, log, _LEAST_LIMIT * 60).status != 0:
+        raise NoResultError(f"pages cannot be written from it, the old one stays: see {log}")
+
+
+def _file(row: Row, number: int, place: Place) -> Path:
+    """Where a command writes: those of a suite add to one file, and go on with it."""
+    name = row.name.replace("/", "-")
+    if row.kind is Kind.SUITE:
+        return place.unfinished / f"{name}.jsonl"
+    return place.unfinished / f"{name}-{number}.json"
+
+
+def _check_status(row: Row, how: Ended, log: Path) -> None:
+    if how.status is None:
+        raise NoResultError(f"ended after {how.seconds / 60:.0f} min, far more than usual: {log}")
+    if how.status not in _GOOD[row.kind]:
+        raise NoResultError(f"its command ended with {how.status}; what it said is in {log}")

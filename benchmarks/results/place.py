@@ -1,0 +1,116 @@
+"""Where results lie, and how old one is: of which commit, from which machine."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pages.kernels import ROOT, changed_since
+from benchmarks.pages.suites import SUITES
+from benchmarks.results.table import Kind, Row
+from odtc.comparison.measures.measure import SOURCES, commit, machine
+
+# The parts of a machine that say whether it is the same.
+_SAME = ("cpu", "cores")
+
+
+@dataclass(frozen=True)
+class Age:
+    """How old a file is.
+
+    Attributes:
+        date: of its oldest run; empty where there is no file.
+        commits: of its runs.
+        is_current: whether all runs are of this machine, and of sources as they are now.
+        kernels_changed: whether those of kernels have changed since; None where git does not know.
+        minutes: that its commands took, where a run says so.
+    """
+
+    date: str = ""
+    commits: Sequence[str] = ()
+    is_current: bool = False
+    kernels_changed: bool | None = None
+    minutes: float | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A clone of odtc.
+
+    Attributes:
+        root: of it.
+    """
+
+    root: Path = ROOT
+
+    @property
+    def results(self) -> Path:
+        """The folder of all results."""
+        return self.root / "docs" / "results"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of what commands say."""
+        return self.root / "logs" / "results"
+
+    @property
+    def index(self) -> Path:
+        """The file that tells the runs of suites."""
+        return self.results / f"{SUITES}.json"
+
+    @cached_property
+    def commit(self) -> str:
+        """What is measured; it ends in `-dirty` where sources differ from it."""
+        return commit(self.root)
+
+    @property
+    def unfinished(self) -> Path:
+        """The folder of what is not whole yet, of this commit."""
+        return self.root / "build" / "results" / self.commit
+
+    def age(self, row: Row) -> Age:
+        """How old a row's file is."""
+        runs = self.runs(row)
+        if not runs:
+            return Age()
+        since = [changed_since(run["commit"], self.root) for run in runs]
+        return Age(
+            min(run["date"] for run in runs),
+            [*dict.fromkeys(run["commit"] for run in runs)],
+            all(map(self._is_current, runs)),
+            None if None in since else any(since),
+            runs[0].get("minutes"),
+        )
+
+    def runs(self, row: Row) -> Sequence[Mapping[str, Any]]:
+        """What is said of the runs of a row's file; empty where nothing is."""
+        path = self.results / row.file
+        if not path.is_file():
+            return ()
+        listed = [run for run in _runs_in(self.index) if run.get("file") == row.file]
+        if row.kind is Kind.SUITE:
+            return [{**run, "machine": head_of(path).get("machine", {})} for run in listed]
+        return _runs_in(path) or listed
+
+    def _is_current(self, run: Mapping[str, Any]) -> bool:
+        here, there = machine(), run.get("machine", {})
+        is_here = all(there.get(key) == here[key] for key in _SAME)
+        hashed = run["commit"]
+        is_clean = bool(hashed) and not hashed.endswith("-dirty") and not run.get("typed")
+        return is_here and is_clean and changed_since(hashed, self.root, SOURCES) is False
+
+
+def _runs_in(path: Path) -> Sequence[Mapping[str, Any]]:
+    if not path.is_file():
+        return ()
+    said = json.loads(path.read_text(encoding="utf-8"))
+    return said.get("runs", ()) if isinstance(said, dict) else ()
+
+
+def head_of(path: Path) -> Mapping[str, Any]:
+    """What a file of rows says of all of them."""
+    with path.open(encoding="utf-8") as lines:
+        (head,) = json.loads(next(lines)).values()
+    return head
