@@ -14,11 +14,13 @@ from rich.table import Table
 import benchmarks.results as package
 from benchmarks.output import terminal
 from benchmarks.results.choice import ChoiceError, Item, fitting, items_of, named, to_measure
-from benchmarks.results.measuring import measure
-from benchmarks.results.place import Place
+from benchmarks.results.keeping import NoResultError
+from benchmarks.results.measuring import measure, write_pages
+from benchmarks.results.place import Age, Place
 from benchmarks.results.table import ROWS, Row, spelled
 from odtc.cli.measuring.tune import seconds_of
 from odtc.comparison.measures.measure import SOURCES
+from odtc.core.disk.locks import take_lock
 
 # Files that are named of those that differ.
 _SHOWN = 5
@@ -32,8 +34,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--list", action="store_true", help="say what there is, how old and how long, and end")
-    add("--only", nargs="+", metavar="NAME", help="these alone, such as performance/demo")
-    add("--readme", action="store_true", help="what README.md shows alone")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--only", nargs="+", metavar="NAME", help="these alone, such as performance/demo"
+    )
+    chosen.add_argument("--readme", action="store_true", help="what README.md shows alone")
+    add("--again", action="store_true", help="also what is of this commit and machine already")
     add("--for", dest="time", type=_time, metavar="T", help="as many as fit, such as 40min")
     return parser
 
@@ -57,6 +63,7 @@ def table_of(items: Sequence[Item]) -> Table:
     for each in items:
         age, row = each.age, each.row
         said = "this commit" if age.is_current else f"{age.date} {' '.join(age.commits)}"
+        said += f", {_beside(age)}" * age.is_disturbed
         kernels = {None: "unknown", True: "changed", False: "the same"}[age.kernels_changed]
         how = f"not here: {row.by_hand}" if row.by_hand else "\n".join(map(spelled, row.commands))
         minutes = "" if row.by_hand else f"{each.minutes:.0f}"
@@ -80,28 +87,50 @@ def main(
     except ChoiceError as error:
         parser.error(str(error))
     if options.list:
-        kept = fitting(to_measure(items), options.time / 60) if options.time else items
-        console.print(table_of(kept), f"{_hours(to_measure(kept))} to measure", sep="")
+        left = to_measure(items, again=options.again)
+        kept = fitting(left, options.time / 60) if options.time else items
+        total = _hours([each for each in left if each in kept])
+        console.print(table_of(kept), f"{total} to measure", sep="")
         return 0
+    if not place.commit:
+        parser.error(f"figures are of a commit: {place.root} is no clone that git knows")
     if found := differing(place):
         named_files = ", ".join(found[:_SHOWN]) + ", ..." * (len(found) > _SHOWN)
         parser.error(
-            f"figures are of a commit, and {len(found)} files differ from it: {named_files}. "
-            "Commit them, or put them away (git stash -u); those of docs/ and *.md may differ"
+            f"figures are of a commit, and {_files(len(found))} not as in it: {named_files}. "
+            "Commit them, or put them away (git stash -u); docs/ and *.md may differ"
         )
-    return _measure(items, place, options.time)
+    place.logs.mkdir(parents=True, exist_ok=True)
+    with (place.logs / "lock").open("w") as lock:
+        try:
+            take_lock(lock.fileno())
+        except BlockingIOError:
+            parser.error(f"another one measures in {place.root}: two would disturb each other")
+        try:
+            write_pages(place, place.logs / "pages.log")
+        except NoResultError as error:
+            parser.error(f"before anything was measured: {error}")
+        return _measure(items, place, options.time, again=options.again)
+
+
+def _files(count: int) -> str:
+    return "1 file is" if count == 1 else f"{count} files are"
 
 
 def _hours(items: Sequence[Item]) -> str:
     minutes = sum(each.minutes for each in items)
-    return f"{len(items)} files, about {minutes / 60:.1f} hours"
+    return f"{len(items)} file{'s' * (len(items) != 1)}, about {minutes / 60:.1f} hours"
 
 
-def _measure(items: Sequence[Item], place: Place, seconds: float | None) -> int:
-    chosen = to_measure(items)
+def _beside(age: Age) -> str:
+    return f"beside other programs, {age.busy:.0%}"
+
+
+def _measure(items: Sequence[Item], place: Place, seconds: float | None, *, again: bool) -> int:
+    chosen = to_measure(items, again=again)
     here = sum(not each.row.by_hand for each in items)
     if here > len(chosen):
-        say(f"{here - len(chosen)} files are of this commit and machine already")
+        say(f"{_files(here - len(chosen))} of this commit and machine already")
     if seconds is not None:
         fit = fitting(chosen, seconds / 60)
         if left := [each.row.name for each in chosen if each not in fit]:
@@ -116,6 +145,11 @@ def _measure(items: Sequence[Item], place: Place, seconds: float | None) -> int:
             say("ended before its time: what was finished is kept, and the same command goes on")
             return 128 + (told[0] if told else signal.SIGINT)
     say(*(f"failed: {each}" for each in failures))
+    for each in items:
+        age = place.age(each.row)
+        if age.is_current and age.is_disturbed:
+            name = each.row.name
+            say(f"{name}: {_beside(age)}; on an idle machine, --again --only {name} mends that")
     by_hand = [each.row.name for each in items if each.row.by_hand]
     if by_hand:
         say(f"not measured here, as --list says why: {', '.join(by_hand)}")

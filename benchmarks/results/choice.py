@@ -48,9 +48,14 @@ def named(items: Sequence[Item], names: Sequence[str]) -> list[Item]:
     return [each for each in items if each.row.name in names]
 
 
-def to_measure(items: Iterable[Item]) -> list[Item]:
-    """Those that a command writes, and that are not of this commit and machine already."""
-    return [each for each in items if not each.row.by_hand and not each.age.is_current]
+def to_measure(items: Iterable[Item], *, again: bool = False) -> list[Item]:
+    """Those that a command writes, and that are not of this commit and machine already.
+
+    Args:
+        items: to choose from.
+        again: take these, too.
+    """
+    return [each for each in items if not each.row.by_hand and (again or not each.age.is_current)]
 
 
 def fitting(items: Iterable[Item], minutes: float) -> list[Item]:

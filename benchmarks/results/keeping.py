@@ -35,12 +35,12 @@ def keep(row: Row, written: Sequence[Path], ended: Sequence[Ended], place: Place
             raise NoResultError("its command ended well, and wrote nothing")
     minutes = round(sum(each.seconds for each in ended) / 60, 1)
     if row.kind is Kind.SUITE:
-        _keep_rows(row, written[0], minutes, place)
+        _keep_rows(row, written[0], ended, minutes, place)
     else:
         _keep_figures(row, written, ended, minutes, place)
 
 
-def _keep_rows(row: Row, path: Path, minutes: float, place: Place) -> None:
+def _keep_rows(row: Row, path: Path, ended: Sequence[Ended], minutes: float, place: Place) -> None:
     _, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     commit = head_of(path).get("commit", "")
     _check_commit(commit, place)
@@ -51,6 +51,7 @@ def _keep_rows(row: Row, path: Path, minutes: float, place: Place) -> None:
         "commit": commit,
         "command": commands[0],
         **({"conditions": _then(commands[1:])} if commands[1:] else {}),
+        "busy": max(round(each.busy, 2) for each in ended),
         "minutes": minutes,
     }
     said = json.loads(place.index.read_text(encoding="utf-8"))
@@ -72,8 +73,10 @@ def _keep_figures(
         _check_commit(each.runs[0]["commit"], place)
     said = joined(found)
     for run, how in zip(said["runs"], ended, strict=True):
-        # The end of a run, which it has seen itself, may have been busier than all of it.
-        run["busy"] = max(run.get("busy", 0), round(how.busy, 2))
+        # The end of a run, which it has seen itself, may have been busier than all of it. What
+        # is counted does not depend on it.
+        busy = max(run.pop("busy", 0), round(how.busy, 2))
+        run.update({"busy": busy} if row.is_timed else {})
     said["runs"][0]["minutes"] = minutes
     _write(said, place.results / row.file)
 

@@ -87,7 +87,7 @@ def _measured(item: Item, place: Place) -> float:
             keep(row, written, ended, place)
             write_pages(place, log)
     except BaseException:
-        # Some may have figures that were put back.
+        # Some may have figures that were put back by now.
         write_pages(place, log)
         raise
     for path in written:
@@ -103,7 +103,7 @@ def write_pages(place: Place, log: Path) -> None:
     """
     words = words_of(WRITE_PAGES, sys.executable)
     if run_command(words, place.root, log, _LEAST_LIMIT * 60).status != 0:
-        raise NoResultError(f"pages cannot be written from it, the old one stays: see {log}")
+        raise NoResultError(f"pages cannot be written from what docs/results has: see {log}")
 
 
 def _file(row: Row, number: int, place: Place) -> Path:

@@ -11,6 +11,7 @@ from benchmarks.pages.kernels import ROOT, changed_since
 from benchmarks.pages.suites import SUITES
 from benchmarks.results.table import Kind, Row
 from odtc.comparison.measures.measure import SOURCES, commit, machine
+from odtc.comparison.results import BUSY
 
 # The parts of a machine that say whether it is the same.
 _SAME = ("cpu", "cores")
@@ -26,6 +27,7 @@ class Age:
         is_current: whether all runs are of this machine, and of sources as they are now.
         kernels_changed: whether those of kernels have changed since; None where git does not know.
         minutes: that its commands took, where a run says so.
+        busy: the largest share of the cores that other programs kept busy in a run.
     """
 
     date: str = ""
@@ -33,6 +35,12 @@ class Age:
     is_current: bool = False
     kernels_changed: bool | None = None
     minutes: float | None = None
+    busy: float = 0
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other programs had more of the cores than times allow."""
+        return self.busy > BUSY
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ class Place:
             all(map(self._is_current, runs)),
             None if None in since else any(since),
             runs[0].get("minutes"),
+            max(run.get("busy", 0) for run in runs),
         )
 
     def runs(self, row: Row) -> Sequence[Mapping[str, Any]]:

@@ -70,12 +70,15 @@ def run_command(words: Sequence[str], root: Path, log: Path, limit: float) -> En
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Ends a process with its group: as Ctrl-C does, behind which it cleans up, then at once."""
-    if process.poll() is None:
-        _signal(process, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
-    _signal(process, signal.SIGKILL)
-    process.wait()
+    try:
+        if process.poll() is None:
+            _signal(process, signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
+    finally:
+        # Also where this process is told to end once more.
+        _signal(process, signal.SIGKILL)
+        process.wait()
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

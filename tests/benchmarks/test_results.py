@@ -21,16 +21,18 @@ from benchmarks.results.place import Age, Place
 from benchmarks.results.running import run_command, share_of
 from benchmarks.results.table import ROWS, Kind, Row, spelled, threads, words_of
 from odtc.cli.main import build_parser
-from odtc.comparison.measures.measure import commit
+from odtc.comparison.measures.measure import commit, machine
 from odtc.comparison.suite import find_suite
+from odtc.core.disk.locks import take_lock
 
 # Writes a file of figures, or of rows, of the commit and the machine that it runs on.
 TINY = """
 import json, pathlib, subprocess, sys, time
-from odtc.comparison.measures.measure import commit, machine
 
 what, option, path = sys.argv[-3:]
-here = pathlib.Path.cwd()
+head = ["git", "rev-parse", "--short=12", "HEAD"]
+commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
+machine = json.loads(pathlib.Path("machine.json").read_text())
 with open("asked.txt", "a") as asked:
     print(what, file=asked)
 if what == "fails":
@@ -40,12 +42,12 @@ if what == "hangs":
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     pathlib.Path("hanging").touch()
     time.sleep(600)
-run = {"date": "2026-01-02", "commit": commit(here), "machine": machine(), "command": "x"}
+run = {"date": "2026-01-02", "commit": commit, "machine": machine, "command": "x"}
 if what == "writes-nothing":
     sys.exit(0)
 if what == "changes-sources":
     pathlib.Path("tiny.py").write_text("changed")
-    run["commit"] = commit(here)
+    run["commit"] += "-dirty"
 if option == "--figures":
     said = {"runs": [run], "rows": [{"what": what}], "by": {what: 1}}
     pathlib.Path(path).write_text(json.dumps(said))
@@ -77,6 +79,7 @@ def place(tmp_path: Path) -> Place:
     """A clone that is measured in no time."""
     files = {
         "tiny.py": TINY,
+        "machine.json": json.dumps(machine()),
         "benchmarks/__init__.py": "",
         "benchmarks/pages.py": PAGES,
         ".gitignore": IGNORED,
@@ -203,6 +206,7 @@ def test_what_is_measured_is_kept_and_not_measured_again(place: Place, capsys) -
     assert said["by"] == {"b0": 1, "b1": 1}
     assert {run["commit"] for run in said["runs"]} == {place.commit}
     assert all(0 <= run["busy"] <= 1 for run in said["runs"])
+    assert said["runs"][0]["minutes"] >= 0
     assert "not measured here, as --list says why: g" in capsys.readouterr().err
     # Neither results that wait for a commit nor that commit make others of them.
     assert measured(place, rows) == 0
@@ -214,6 +218,50 @@ def test_what_is_measured_is_kept_and_not_measured_again(place: Place, capsys) -
     committed(place.root)
     assert measured(place, rows, "--only", "a") == 0
     assert asked(place) == ["a", "b0", "b1", "a"]
+
+
+def test_what_was_measured_beside_other_programs_is_named_and_measured_again(
+    place: Place, capsys
+) -> None:
+    row, path = tiny("a"), place.results / "a.json"
+    assert measured(place, [row]) == 0
+    said = json.loads(path.read_text())
+    said["runs"][0]["busy"] = 0.5
+    path.write_text(json.dumps(said))
+    assert measured(place, [row], "--list") == 0
+    assert "this commit, beside other programs, 50%" in capsys.readouterr().out
+    assert measured(place, [row]) == 0
+    mended = "a: beside other programs, 50%; on an idle machine, --again --only a mends that"
+    assert mended in capsys.readouterr().err
+    assert measured(place, [row], "--again", "--only", "a") == 0
+    assert asked(place) == ["a", "a"]
+
+
+def test_what_is_counted_does_not_depend_on_other_programs(place: Place) -> None:
+    assert measured(place, [Row("a", ["python -m tiny a"], 1, is_timed=False)]) == 0
+    (run,) = json.loads((place.results / "a.json").read_text())["runs"]
+    assert "busy" not in run
+
+
+def test_pages_that_cannot_be_written_are_told_before_hours_of_work(place: Place, capsys) -> None:
+    said = {"runs": [{"date": "2026-01-01", "commit": "0"}], "rows": [{"what": "breaks-a-page"}]}
+    (place.results / "b.json").write_text(json.dumps(said))
+    with pytest.raises(SystemExit):
+        measured(place, [tiny("a")])
+    assert "before anything was measured: pages cannot be written" in capsys.readouterr().err
+    assert not asked(place)
+
+
+def test_one_measures_at_a_time_in_a_clone(place: Place, tmp_path_factory, capsys) -> None:
+    place.logs.mkdir(parents=True)
+    with (place.logs / "lock").open("w") as lock:
+        take_lock(lock.fileno())
+        with pytest.raises(SystemExit):
+            measured(place, [tiny("a")])
+    assert "another one measures in" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        command.main([], [tiny("a")], Place(tmp_path_factory.mktemp("no clone")))
+    assert "is no clone that git knows" in capsys.readouterr().err
 
 
 def test_rows_of_a_suite_are_kept_with_what_is_said_of_them(place: Place) -> None:
@@ -249,7 +297,9 @@ def test_what_breaks_a_page_is_put_back_with_the_pages(place: Place, capsys) -> 
     committed(place.root)
     rows = [tiny("a", "breaks-a-page"), tiny("b", "breaks-a-page"), tiny("c")]
     assert measured(place, rows) == 1
-    assert "pages cannot be written from it, the old one stays" in capsys.readouterr().err
+    assert (
+        "failed: a: pages cannot be written from what docs/results has" in capsys.readouterr().err
+    )
     assert (place.results / "a.json").read_text() == old
     assert not (place.results / "b.json").exists()
     assert (place.root / "README.md").read_text() == "old\nc\n"
@@ -262,7 +312,7 @@ def test_figures_of_no_commit_are_refused(place: Place, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         measured(place, [tiny("a")])
     assert ended.value.code == 2
-    assert "1 files differ from it: tiny.py" in capsys.readouterr().err
+    assert "1 file is not as in it: tiny.py" in capsys.readouterr().err
     git(place.root, "checkout", "tiny.py")
     (place.root / "README.md").write_text("a page may differ")
     assert measured(place, [tiny("a")]) == 0
@@ -278,8 +328,12 @@ def test_a_list_measures_nothing(place: Place, capsys) -> None:
     assert measured(place, rows, "--list", "--for", "1min") == 0
     said = capsys.readouterr().out
     assert re.search(r"a\.json +no file +unknown +1 +python -m tiny a", said)
-    assert "1 files, about 0.0 hours to measure" in said
+    assert "1 file, about 0.0 hours to measure" in said
     assert not asked(place)
+    assert measured(place, rows, "--list") == 0
+    said = capsys.readouterr().out
+    assert "2 files, about" in said
+    assert "not here: needs a GPU" in said
 
 
 def test_one_for_which_no_time_is_left_is_named(place: Place, capsys) -> None:
