@@ -10,7 +10,7 @@ well and the pages can be written from it; until then it lies in build/results.
     python -m benchmarks.results --for 40min    # as much as fits, README.md first, then the oldest
     python -m benchmarks.results                # all of it
 
-What was measured on this machine, and of sources as they are now, is not measured again; so the
-same command goes on where it was interrupted; `--again` measures it once more. Figures are of a commit: sources that differ from it
-are refused, pages and results may differ.
+What was measured on this machine, and of sources as they are now, is not measured again, but with
+`--again`; so the same command goes on where it was interrupted. Figures are of a commit: sources
+that differ from it are refused, pages and results may differ.
 """

@@ -16,7 +16,7 @@ from benchmarks import (
     sampling_cost,
     training_data,
 )
-from benchmarks.budget import clearing, switching
+from benchmarks.budget import clearing, least, switching
 from benchmarks.budget.report import figures_of as budget_figures
 from benchmarks.budget.report import peer_figures
 from benchmarks.budget.ways import BudgetWay, NetworkWays
@@ -196,6 +196,10 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "howto/app_size": (
         {"rows": [app_size.PartSize("ios", "lib.a", 2 * MB).figures()]},
         "| ios: lib.a | 2,000,000 |  |",
+    ),
+    "budgets/least": (
+        {"rows": [least.LeastArena("net", 3 * MB, 2 * MB, MB).figures()]},
+        "| net | 3.0 | 2.0 | 1.0 |",
     ),
     "howto/check_cost": (
         {
