@@ -55,6 +55,11 @@ def _terms(run: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{name} {versions[name]}" for name in _PACKAGES if name in versions)
     if run.get("conditions"):
         yield run["conditions"]
+    yield from busy_text(run)
+
+
+def busy_text(run: Mapping[str, Any]) -> Iterator[str]:
+    """What other programs did, where that was too much."""
     if run.get("busy", 0) > BUSY:
         yield f"other programs kept {run['busy']:.0%} of the cores busy"
 

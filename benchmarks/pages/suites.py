@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.pages.gpu_losses import gpu_losses
-from benchmarks.pages.measured import when_text
+from benchmarks.pages.measured import busy_text, when_text
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.text import listed, number, table
 from odtc.comparison.results import Result, results_of
@@ -95,8 +95,8 @@ def _remarks(runs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _words(run: Mapping[str, Any]) -> str:
-    said = f"`{run['command']}`"
-    return f"{said}{run['conditions']}" if run.get("conditions") else said
+    terms = "".join(f", {each}" for each in busy_text(run))
+    return f"`{run['command']}`{run.get('conditions', '')}{terms}"
 
 
 def one_thread() -> list[str]:
@@ -119,11 +119,14 @@ def one_thread() -> list[str]:
         )
     runs = {run["file"]: run for run in read_result(SUITES).runs}
     shown = [runs[f"{stem}{_ON_PAGE}"] for _, stem in _README]
-    ages = dict.fromkeys(map(when_text, shown))
     head = _material(_README[0][1]).heads[0]
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
     where = "one core" if head["machine"]["cores"] == 1 else "one thread"
-    said = f"Measured on {head['machine']['cpu']}, {where}; {versions}; {' and '.join(ages)}."
+    busy = "".join(
+        f"; {each}" for each in dict.fromkeys(t for run in shown for t in busy_text(run))
+    )
+    ages = " and ".join(dict.fromkeys(map(when_text, shown)))
+    said = f"Measured on {head['machine']['cpu']}, {where}; {versions}{busy}; {ages}."
     remarks = [run["remark"] for run in shown if run.get("remark")]
     more = "".join(f" Rows are {each}." for each in dict.fromkeys(remarks))
     return [_in_short(chosen), "", *table(heads, rows), "", f"{said}{more}"]

@@ -18,6 +18,15 @@ class NoResultError(Exception):
     """What was written is no result of this commit."""
 
 
+def rows_in(path: Path) -> int:
+    """How many rows a result has; 0 where there is no file."""
+    if not path.is_file():
+        return 0
+    if path.suffix == ".jsonl":
+        return len(path.read_text(encoding="utf-8").splitlines()) - 1
+    return len(read_file(path).rows)
+
+
 def keep(row: Row, written: Sequence[Path], ended: Sequence[Ended], place: Place) -> None:
     """Takes the files of a row's commands into docs/results.
 

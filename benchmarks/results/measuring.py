@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.results.choice import Item
-from benchmarks.results.keeping import NoResultError, keep, put_back
+from benchmarks.results.keeping import NoResultError, keep, put_back, rows_in
 from benchmarks.results.place import Place
 from benchmarks.results.running import Ended, run_command
 from benchmarks.results.table import Kind, Row, words_of
@@ -50,13 +50,18 @@ def measure(
         busy = busy_share()
         said = f"{number} of {len(items)}: {row.name}, about {item.minutes:.0f} min"
         say(f"{said}; other programs keep {busy:.0%} of the cores busy{_warning(row, busy)}")
+        before = rows_in(place.results / row.file)
         try:
             seconds = _measured(item, place)
         except NoResultError as error:
             failures.append(f"{row.name}: {error}")
             say(f"  failed: {error}")
         else:
-            say(f"  {row.file}, in {seconds / 60:.1f} min")
+            after = rows_in(place.results / row.file)
+            fewer = f"; before there were {before} rows: look at what its page says" * (
+                after < before
+            )
+            say(f"  {row.file}, {after} rows, in {seconds / 60:.1f} min{fewer}")
     return failures
 
 

@@ -1,6 +1,7 @@
 """Figures of all pages by one command: what is measured, what is not again, and what goes wrong."""
 
-import importlib.util
+import argparse
+import importlib
 import json
 import os
 import re
@@ -122,30 +123,44 @@ def test_each_file_of_results_has_a_row_that_says_what_writes_it() -> None:
         assert bool(row.minutes) == bool(row.commands), row.name
 
 
-def test_commands_of_the_table_are_there() -> None:
+def test_comparisons_have_threads_and_rounds() -> None:
     options = set()
     for row in ROWS:
-        for each in row.commands:
-            _, _, module, *words = words_of(each, "python", 8)
-            if row.kind is Kind.SUITE:
-                args = build_parser().parse_args([*words, "-o", "x.jsonl"])
-                suite = find_suite(args.suite)
-                assert set(filter(None, args.models.split(","))) <= set(suite.models)
-                assert args.threads == [1, 2, 4, 8]
-                assert args.rounds == 3
-                options.add((row.name, args.steps))
-            else:
-                spec = importlib.util.find_spec(module)
-                main = (
-                    importlib.util.find_spec(f"{module}.__main__")
-                    if not spec or (spec.submodule_search_locations)
-                    else spec
-                )
-                assert main
-                assert main.origin
-                assert "add_figures(" in Path(main.origin).read_text("utf-8"), each
+        for each in row.commands if row.kind is Kind.SUITE else ():
+            words = words_of(each, "python", 8)[3:]
+            args = build_parser().parse_args([*words, "-o", "x.jsonl"])
+            suite = find_suite(args.suite)
+            assert set(filter(None, args.models.split(","))) <= set(suite.models)
+            assert args.threads == [1, 2, 4, 8]
+            assert args.rounds == 3
+            options.add((row.name, args.steps))
     # Commands of a suite add to one file, whose rows must be of one kind.
     assert len(options) == len({name for name, _ in options})
+
+
+class _ParsedError(Exception):
+    """Raised once arguments are read, in place of hours of work."""
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.kind is Kind.FIGURES], ids=lambda r: r.name
+)
+def test_commands_take_their_arguments(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = argparse.ArgumentParser.parse_args
+
+    def parse(parser: argparse.ArgumentParser, args=None, namespace=None) -> None:
+        raise _ParsedError(read(parser, args, namespace))
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+    for each in row.commands:
+        _, _, name, *words = words_of(each, "python", 8)
+        module = importlib.import_module(name)
+        if hasattr(module, "__path__"):
+            module = importlib.import_module(f"{name}.__main__")
+        monkeypatch.setattr(sys, "argv", [name, *words, "--figures", "x.json"])
+        with pytest.raises(_ParsedError) as parsed:
+            module.main()
+        assert parsed.value.args[0].figures == Path("x.json")
 
 
 def test_entries_of_suites_have_their_rows() -> None:
@@ -218,6 +233,10 @@ def test_what_is_measured_is_kept_and_not_measured_again(place: Place, capsys) -
     committed(place.root)
     assert measured(place, rows, "--only", "a") == 0
     assert asked(place) == ["a", "b0", "b1", "a"]
+    assert "  a.json, 1 rows, in 0.0 min\n" in capsys.readouterr().err
+    fewer = [tiny("b", "b0")]
+    assert measured(place, fewer) == 0
+    assert "; before there were 2 rows: look at what its page says\n" in capsys.readouterr().err
 
 
 def test_what_was_measured_beside_other_programs_is_named_and_measured_again(

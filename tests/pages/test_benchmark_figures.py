@@ -31,6 +31,7 @@ from benchmarks.native_runtime.found import Measured
 from benchmarks.pages.measured import measured
 from benchmarks.pages.parts import TABLES
 from benchmarks.pages.result import Result, read_file, write_result
+from benchmarks.pages.rows.budgets import in_short_64
 from benchmarks.plan_time import __main__ as plan_time
 from benchmarks.recomputation.report import Curve, PlannedStep, Share
 from benchmarks.recomputation.report import figures_of as plan_figures
@@ -162,6 +163,10 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"rows": budget_figures(budgets()), "pytorch": peer_figures(budgets())},
         "|  | 50% | 30 | 0.38 | 2.00 (2.00 to 2.00) |",
     ),
+    "budgets/batch_64": (
+        {"rows": budget_figures(budgets())},
+        "| net | 20 | 2 | 35.0 | 30.0 | 80 | 2.7 times | 2.00 (2.00 to 2.00) | 4.00 (4.00 to",
+    ),
     "budgets/two_gib": (
         {"rows": budget_figures(budgets())},
         "| net | 2 | 30 | 35 | 30 |",
@@ -242,6 +247,14 @@ def test_a_page_shows_what_a_benchmark_writes(name: str, tmp_path: Path) -> None
     lines = TABLES[name](found)
     assert any(line in each for each in lines), "\n".join(lines)
     assert "2 threads" in measured(found, str)
+
+
+def test_a_step_without_a_budget_is_no_row_beside_budgets_of_all_bytes() -> None:
+    result = Result([], budget_figures(budgets()), {})
+    assert [row["budget"] for row in result.rows] == ["none", "50%"]
+    (line,) = in_short_64(result)
+    assert line.endswith("onnxruntime-training's: 3 times less for net.")
+    assert sum(each.startswith("| net |") for each in TABLES["budgets/batch_64"](result)) == 1
 
 
 def test_what_is_said_of_a_run(tmp_path: Path) -> None:
