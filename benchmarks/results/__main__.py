@@ -15,13 +15,15 @@ import benchmarks.results as package
 from benchmarks.output import terminal
 from benchmarks.results.choice import ChoiceError, Item, fitting, items_of, named, to_measure
 from benchmarks.results.keeping import NoResultError
-from benchmarks.results.measuring import measure, write_pages
+from benchmarks.results.measuring import measure, measure_part, write_pages
 from benchmarks.results.place import Age, Place
-from benchmarks.results.table import ROWS, Row, spelled
+from benchmarks.results.table import ROWS, Kind, Row, spelled
 from odtc.cli.measuring.tune import seconds_of
 from odtc.comparison.measures.measure import SOURCES
 from odtc.core.disk.locks import take_lock
 
+# Seconds in which a suite may get a row or more.
+_WORTH_IT = 120
 # Files that are named of those that differ.
 _SHOWN = 5
 
@@ -127,20 +129,25 @@ def _beside(age: Age) -> str:
 
 
 def _measure(items: Sequence[Item], place: Place, seconds: float | None, *, again: bool) -> int:
-    chosen = to_measure(items, again=again)
+    chosen, part = to_measure(items, again=again), None
     here = sum(not each.row.by_hand for each in items)
     if here > len(chosen):
         say(f"{_files(here - len(chosen))} of this commit and machine already")
     if seconds is not None:
         fit = fitting(chosen, seconds / 60)
-        if left := [each.row.name for each in chosen if each not in fit]:
-            say(f"no time for {', '.join(left)}")
+        left = [each for each in chosen if each not in fit]
+        if left:
+            say(f"no time for all of {', '.join(each.row.name for each in left)}")
         chosen = fit
+        # A suite goes on where it was; so it gets the time that is left at the end.
+        part = next((each.row for each in left if each.row.kind is Kind.SUITE), None)
     say(f"{_hours(chosen)}, of commit {place.commit}; what they say is in {place.logs}")
     deadline = None if seconds is None else time.monotonic() + seconds
     with _told_to_end() as told:
         try:
             failures = measure(chosen, place, say, deadline)
+            if part and deadline and (seconds_left := deadline - time.monotonic()) > _WORTH_IT:
+                failures += measure_part(part, place, say, seconds_left)
         except KeyboardInterrupt:
             say("ended before its time: what was finished is kept, and the same command goes on")
             return 128 + (told[0] if told else signal.SIGINT)

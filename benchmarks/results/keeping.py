@@ -42,26 +42,32 @@ def keep(row: Row, written: Sequence[Path], ended: Sequence[Ended], place: Place
     for path in written:
         if not path.is_file():
             raise NoResultError("its command ended well, and wrote nothing")
-    minutes = round(sum(each.seconds for each in ended) / 60, 1)
     if row.kind is Kind.SUITE:
-        _keep_rows(row, written[0], ended, minutes, place)
+        _keep_rows(row, written[0], ended, place)
     else:
-        _keep_figures(row, written, ended, minutes, place)
+        _keep_figures(row, written, ended, place)
 
 
-def _keep_rows(row: Row, path: Path, ended: Sequence[Ended], minutes: float, place: Place) -> None:
+def _minutes(ended: Sequence[Ended]) -> dict[str, float]:
+    """What commands took in all; nothing where one went on with what another run had begun."""
+    if any(each.went_on for each in ended):
+        return {}
+    return {"minutes": round(sum(each.seconds for each in ended) / 60, 1)}
+
+
+def _keep_rows(row: Row, path: Path, ended: Sequence[Ended], place: Place) -> None:
     _, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     commit = head_of(path).get("commit", "")
     _check_commit(commit, place)
     commands = [*map(spelled, row.commands)]
     run = {
         "file": row.file,
-        "date": max(each["began"] for each in rows)[:10],
+        "date": max(each.get("began", "") for each in rows)[:10],
         "commit": commit,
         "command": commands[0],
         **({"conditions": _then(commands[1:])} if commands[1:] else {}),
-        "busy": max(round(each.busy, 2) for each in ended),
-        "minutes": minutes,
+        "busy": round(_busy(rows), 2),
+        **_minutes(ended),
     }
     said = json.loads(place.index.read_text(encoding="utf-8"))
     said["runs"] = [run if each["file"] == row.file else each for each in said["runs"]]
@@ -70,13 +76,17 @@ def _keep_rows(row: Row, path: Path, ended: Sequence[Ended], minutes: float, pla
     _write(said, place.index)
 
 
+def _busy(rows: Sequence[Mapping[str, Any]]) -> float:
+    """What other programs kept busy on average, as rows say: some may be of earlier runs."""
+    shares = [share for row in rows for share in row.get("busy", ())]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
 def _then(commands: Sequence[str]) -> str:
     return "".join(f", then `{each}`" for each in commands)
 
 
-def _keep_figures(
-    row: Row, written: Sequence[Path], ended: Sequence[Ended], minutes: float, place: Place
-) -> None:
+def _keep_figures(row: Row, written: Sequence[Path], ended: Sequence[Ended], place: Place) -> None:
     found = [read_file(path) for path in written]
     for each in found:
         _check_commit(each.runs[0]["commit"], place)
@@ -86,7 +96,7 @@ def _keep_figures(
         # is counted does not depend on it.
         busy = max(run.pop("busy", 0), round(how.busy, 2))
         run.update({"busy": busy} if row.is_timed else {})
-    said["runs"][0]["minutes"] = minutes
+    said["runs"][0] |= _minutes(ended)
     _write(said, place.results / row.file)
 
 

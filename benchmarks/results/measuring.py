@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.results.choice import Item
@@ -50,31 +51,49 @@ def measure(
         busy = busy_share()
         said = f"{number} of {len(items)}: {row.name}, about {item.minutes:.0f} min"
         say(f"{said}; other programs keep {busy:.0%} of the cores busy{_warning(row, busy)}")
-        before = rows_in(place.results / row.file)
+        limit = 60 * max(_LEAST_LIMIT, _TIMES * item.minutes)
         try:
-            seconds = _measured(item, place)
+            say(f"  {_measured(row, place, limit)}")
         except NoResultError as error:
             failures.append(f"{row.name}: {error}")
             say(f"  failed: {error}")
-        else:
-            after = rows_in(place.results / row.file)
-            fewer = f"; before there were {before} rows: look at what its page says" * (
-                after < before
-            )
-            say(f"  {row.file}, {after} rows, in {seconds / 60:.1f} min{fewer}")
     return failures
+
+
+def measure_part(row: Row, place: Place, say: Callable[[str], None], seconds: float) -> list[str]:
+    """Measures as much of a suite as there is time for; the next run goes on with it.
+
+    Returns:
+        What failed, with the reason.
+
+    Raises:
+        KeyboardInterrupt: this process was told to end.
+    """
+    say(f"{row.name}: as far as it gets in the {seconds / 60:.0f} minutes that are left")
+    try:
+        say(f"  {_measured(row, place, seconds)}")
+    except TooLongError:
+        say(f"  {rows_in(_file(row, 0, place))} rows are there; the next run goes on with them")
+    except NoResultError as error:
+        say(f"  failed: {error}")
+        return [f"{row.name}: {error}"]
+    return []
+
+
+class TooLongError(NoResultError):
+    """A command was ended at its limit."""
 
 
 def _warning(row: Row, busy: float) -> str:
     return ", which its page will say: times are worse for it" * (row.is_timed and busy > BUSY)
 
 
-def _measured(item: Item, place: Place) -> float:
-    """Measures a row; the seconds that it took."""
-    row = item.row
+def _measured(row: Row, place: Place, limit: float) -> str:
+    """Measures a row with a limit in seconds for all of its commands; what is said of it."""
+    before, began = rows_in(place.results / row.file), time.monotonic()
     log = place.logs / f"{row.name.replace('/', '-')}.log"
     log.unlink(missing_ok=True)
-    limit = 60 * max(_LEAST_LIMIT, _TIMES * item.minutes)
+    went_on = row.kind is Kind.SUITE and _file(row, 0, place).exists()
     written, ended = [], []
     for number, command in enumerate(row.commands):
         path = _file(row, number, place)
@@ -83,10 +102,11 @@ def _measured(item: Item, place: Place) -> float:
             # Else it might be of a run that ended before it had measured all.
             path.unlink(missing_ok=True)
         words = [*words_of(command, sys.executable), row.kind.value, str(path)]
-        how = run_command(words, place.root, log, limit)
+        left = max(1.0, limit - (time.monotonic() - began))
+        how = run_command(words, place.root, log, left)
         _check_status(row, how, log)
         written.append(path)
-        ended.append(how)
+        ended.append(replace(how, went_on=went_on))
     try:
         with put_back(row, place):
             keep(row, written, ended, place)
@@ -97,7 +117,9 @@ def _measured(item: Item, place: Place) -> float:
         raise
     for path in written:
         path.unlink(missing_ok=True)
-    return sum(each.seconds for each in ended)
+    after = rows_in(place.results / row.file)
+    fewer = f"; before there were {before} rows: look at what its page says" * (after < before)
+    return f"{row.file}, {after} rows, in {(time.monotonic() - began) / 60:.1f} min{fewer}"
 
 
 def write_pages(place: Place, log: Path) -> None:
@@ -121,6 +143,6 @@ def _file(row: Row, number: int, place: Place) -> Path:
 
 def _check_status(row: Row, how: Ended, log: Path) -> None:
     if how.status is None:
-        raise NoResultError(f"ended after {how.seconds / 60:.0f} min, far more than usual: {log}")
+        raise TooLongError(f"ended after {how.seconds / 60:.0f} min, far more than usual: {log}")
     if how.status not in _GOOD[row.kind]:
         raise NoResultError(f"its command ended with {how.status}; what it said is in {log}")

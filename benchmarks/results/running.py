@@ -26,11 +26,13 @@ class Ended:
         status: of its exit; negative where a signal ended it, None where it took too long.
         seconds: that it took.
         busy: the share, from 0 to 1, of the cores that other programs kept busy meanwhile.
+        went_on: whether it went on with what was there, so that it took less than all of it takes.
     """
 
     status: int | None
     seconds: float
     busy: float
+    went_on: bool = False
 
 
 def run_command(words: Sequence[str], root: Path, log: Path, limit: float) -> Ended:

@@ -54,7 +54,7 @@ if option == "--figures":
     pathlib.Path(path).write_text(json.dumps(said))
 else:
     lines = [] if pathlib.Path(path).exists() else [{"comparison": run}]
-    lines += [{"what": what, "began": "2026-01-03T23:59:00+00:00"}]
+    lines += [{"what": what, "began": "2026-01-03T23:59:00+00:00", "busy": [0, 0.5]}]
     with open(path, "a") as rows:
         rows.writelines(json.dumps(each) + "\\n" for each in lines)
     sys.exit(14)
@@ -358,8 +358,28 @@ def test_a_list_measures_nothing(place: Place, capsys) -> None:
 def test_one_for_which_no_time_is_left_is_named(place: Place, capsys) -> None:
     rows = [tiny("a"), tiny("b")]
     assert measured(place, rows, "--for", "70s") == 0
-    assert "no time for b" in capsys.readouterr().err
+    assert "no time for all of b" in capsys.readouterr().err
     assert asked(place) == ["a"]
+
+
+def test_a_suite_that_does_not_fit_gets_the_time_that_is_left(
+    place: Place, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Row("s", ["python -m tiny one", "python -m tiny hangs"], 99, kind=Kind.SUITE)
+    monkeypatch.setattr(command, "_WORTH_IT", 1)
+    assert measured(place, [row], "--for", "8s") == 0
+    said = capsys.readouterr().err
+    assert "no time for all of s" in said
+    assert "  1 rows are there; the next run goes on with them" in said
+    assert not (place.results / "s.jsonl").exists()
+    row = tiny("s", "two", kind=Kind.SUITE)
+    assert measured(place, [row]) == 0
+    lines = [*map(json.loads, (place.results / "s.jsonl").read_text().splitlines())]
+    assert [each.get("what") for each in lines] == [None, "one", "two"]
+    (run,) = json.loads(place.index.read_text())["runs"]
+    # What one part took is not what all takes.
+    assert "minutes" not in run
+    assert run["busy"] == 0.25
 
 
 def test_the_end_of_it_ends_the_command_and_keeps_what_is_finished(place: Place) -> None:
