@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from odtc.autoschedule.tuning.database import user_database
-from odtc.backends.targets import CPU, HOST, Target
+from odtc.autoschedule.tuning.target_records import shipped
+from odtc.backends.targets import CPU, Target
 from odtc.core.artifact.bundle import file_sha256
 from odtc.core.disk.package_files import is_as_loaded
 from odtc.core.errors import OdtcError
@@ -26,7 +27,7 @@ from odtc.frontend.losses.terms import terms_of
 from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.optimizers.update import as_update
 from odtc.frontend.weights.in_file import UNREADABLE, elements_in_files, require_size
-from odtc.step_cache.made_by import made_by
+from odtc.step_cache.made_by import gpu_of_this_machine, made_by
 from odtc.step_cache.store import step_store
 
 _PACKAGE = __name__.partition(".")[0]
@@ -48,9 +49,6 @@ def step_key(
         options: of the step.
         budget: of its memory; see `odtc.compile`.
     """
-    # Kernels for a GPU of this machine depend on its driver.
-    if target.kind != CPU and target.name.startswith(HOST):
-        return None
     path = Path(model)
     try:
         # Where there can be no store, the files of this package do not matter.
@@ -59,6 +57,7 @@ def step_key(
         require_size(path)
         asked = {
             "made by": made_by(target),
+            "measured on": _measured_on(target, options),
             "model": [path.name, file_sha256(path)],
             "target": _plain(target),
             "budget": budget,
@@ -86,6 +85,17 @@ def named_files(options: StepOptions) -> list[Path]:
     """Files that options name, and the user's measurements; not all are there."""
     named = [options.layout or "", options.database or user_database()]
     return [Path(each) for each in (*_losses(options), *named)]
+
+
+def _measured_on(target: Target, options: StepOptions) -> str:
+    """The GPU of this machine and its driver, where measurements may be those of them.
+
+    Nothing else of a compile follows from a GPU that is here, so it is asked only then.
+    """
+    database = Path(options.database or user_database())
+    if target.kind == CPU or not options.tuned or options.device is not None:
+        return ""
+    return gpu_of_this_machine(target) if shipped(target.name) or database.exists() else ""
 
 
 def _losses(options: StepOptions) -> list[str | os.PathLike[str]]:

@@ -8,14 +8,18 @@ import json
 import os
 import platform
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from odtc.autoschedule.tuning.record import host_device
+from odtc.autoschedule.tuning.target_records import known_device
 from odtc.backends.objects.link import find_linker
 from odtc.backends.targets import Target
 from odtc.core.disk.package_files import libraries, sources
+from odtc.core.errors import OdtcError
 from odtc.core.process.side_by_side import cores
+from odtc.runtime_rpc.sessions.local import gpu_here
 
 # Packages that take part in a compile.
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "highspy", "numpy", "onnx", "protobuf")
@@ -42,6 +46,15 @@ def made_by(target: Target) -> str:
             "machine": [platform.machine(), _processor(), cores(), repr(host_device(target))],
         }
     )
+
+
+def gpu_of_this_machine(target: Target) -> str:
+    """The GPU of this machine that a target is for, with its driver; empty where none answers."""
+    # A compile goes on without one, too.
+    with suppress(OdtcError):
+        device = known_device(target, gpu_here)
+        return repr(device) if device else ""
+    return ""
 
 
 def _processor() -> list[str]:

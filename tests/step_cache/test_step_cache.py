@@ -57,6 +57,17 @@ def test_the_same_again_is_not_built(
     odtc.load(tmp_path / "again.odtc").close()
 
 
+def test_a_step_for_a_gpu_of_this_machine_is_found(
+    tmp_path: Path, cache: Path, built: list[str]
+) -> None:
+    model = write_model(tmp_path / "m")
+    first, again = (odtc.compile(model, "host-opencl") for _ in range(2))
+    assert len(built) == 1
+    assert members(again) == members(first)
+    odtc.compile(model, "host-opencl{gpu=mali-g78}")
+    assert len(built) == 2
+
+
 @pytest.mark.parametrize("beside", [False, True])
 def test_weights_that_the_model_has_are_not_kept_twice(
     tmp_path: Path, cache: Path, built: list[str], monkeypatch: pytest.MonkeyPatch, beside: bool

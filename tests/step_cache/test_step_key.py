@@ -21,6 +21,8 @@ from odtc.backends.targets import parse_target
 from odtc.cli.compiling.step_options import add_step_options, step_options
 from odtc.core import version
 from odtc.core.disk import package_files
+from odtc.core.errors import DeviceError
+from odtc.core.found_gpu import FoundGpu
 from odtc.driver.layouts import DEFAULT
 from odtc.driver.options.option import kinds_of
 from odtc.driver.options.step_options import StepOptions
@@ -123,11 +125,45 @@ def test_what_is_compiled_for_counts(model: Path) -> None:
     texts = ("host-cpu", "host-cpu{threads=1}", "host-cpu{mcpu=znver3}", "android-cpu")
     every = [step_key(model, parse_target(text), StepOptions(), None) for text in texts]
     every += [step_key(model, TARGET, StepOptions(), budget) for budget in (1, 2, "auto")]
-    every += [step_key(model, parse_target("android-opencl"), StepOptions(), None)]
+    gpus = ("android-opencl", "host-opencl", "host-vulkan", "host-opencl{gpu=mali-g78}")
+    every += [step_key(model, parse_target(text), StepOptions(), None) for text in gpus]
     assert None not in every
     assert len(set(every)) == len(every)
-    # Its driver counts, and is unknown here.
-    assert step_key(model, parse_target("host-opencl"), StepOptions(), None) is None
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "counts"),
+    [
+        ("host-opencl", {"database": "records.jsonl"}, True),
+        ("host-vulkan", {"database": "records.jsonl"}, True),
+        # Of none of these does anybody ask the driver.
+        ("host-opencl", {}, False),
+        ("host-opencl", {"database": "records.jsonl", "tuned": False}, False),
+        ("host-opencl", {"database": "records.jsonl", "device": Device("a", "b", "", "")}, False),
+        ("android-opencl", {"database": "records.jsonl"}, False),
+    ],
+)
+def test_a_driver_counts_where_there_are_measurements(
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    options: dict[str, Any],
+    counts: bool,
+) -> None:
+    monkeypatch.chdir(model.parent)
+    Path("records.jsonl").write_text("{}")
+    keys = set()
+    for driver in ("1", "1", "2", None):
+
+        def found(kind: str, driver: str | None = driver) -> FoundGpu:
+            if driver is None:
+                raise DeviceError(f"there is no GPU of {kind}")
+            return FoundGpu("a GPU", driver)
+
+        monkeypatch.setattr(made_by, "gpu_here", found)
+        keys.add(step_key(model, parse_target(target), StepOptions(**options), None))
+    assert None not in keys
+    assert len(keys) == (3 if counts else 1)
 
 
 def test_a_version_that_this_process_has_not_loaded_gives_no_key(
