@@ -32,6 +32,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Where the process listens that trackers are forked from: in the folder of no test, as the first
 # one with a tracker may have its own for temporary files.
 get_temp_dir()
+# Tests start processes by the hundred, and each imports the sources: what Python compiles of them,
+# and pytest of its tests, is kept, whatever the shell says that the tests are started from.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # What the user of this machine has tuned is no part of a test.
 os.environ["XDG_DATA_HOME"] = str(Path(tempfile.gettempdir(), "none-of-the-users-own"))
 
