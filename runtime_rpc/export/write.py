@@ -20,6 +20,7 @@ from odtc.core.onnx_model.shared_tensors import model_in
 from odtc.core.onnx_model.weights import fill_weights
 from odtc.runtime_rpc.export.check import Evaluate, ExportCheck, check_file
 from odtc.runtime_rpc.export.names import write_names
+from odtc.runtime_rpc.predictions.classes import class_counts
 
 _UNCHECKED = ExportCheck(difference=None)
 
@@ -99,7 +100,7 @@ def write_model(
     fill_weights(model, dict(weights))
     # It is trained now.
     write_new_head(model, ())
-    write_names(model, class_names, column_names)
+    write_names(model, class_names, column_names, class_counts(bundle.manifest))
     changes = () if training else to_inference(model)
     check = _UNCHECKED
     with atomic_write(path) as temporary:

@@ -1,7 +1,7 @@
 """An ONNX file that is evaluated as a step is, by onnxruntime where it is installed.
 
-What a step's manifest would say is found in the file: its inputs, names of classes and of columns
-that an export wrote, and, by one run on zeros, the shapes of its outputs.
+What a step's manifest would say is found in the file: its inputs, its classes and the names of
+columns, as an export wrote them, and, by one run on zeros, the shapes of its outputs.
 """
 
 import os
@@ -17,8 +17,9 @@ from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.export.engine import InferenceEngine, brief, load_engine
 from odtc.runtime_rpc.export.inputs import table_rows
-from odtc.runtime_rpc.export.names import class_names_in, column_names_in
+from odtc.runtime_rpc.export.names import class_counts_in, class_names_in, column_names_in
 from odtc.runtime_rpc.loop.history import Progress
+from odtc.runtime_rpc.predictions.classes import labels_of_classes
 
 # Samples that are evaluated at a time, where the file takes any number.
 _BATCH = 16
@@ -140,6 +141,8 @@ def _manifest(
     where: str,
 ) -> Manifest:
     names = tuple(item.spec.name for item in inputs)
+    said, known = class_counts_in(model), [spec.name for spec, _ in outputs]
+    labels = labels_of_classes({name: said[name] for name in known if name in said}, _BATCH)
     return Manifest(
         odtc="",
         tvm="",
@@ -152,7 +155,7 @@ def _manifest(
         update={},
         precision="float32",
         micro_batches=1,
-        arguments=tuple(inputs),
+        arguments=(*inputs, *labels),
         plans=(),
         evaluations=tuple(Evaluation("", spec, names, place) for spec, place in outputs),
         sizes=Sizes(0, 0, 0, 0, 0),

@@ -13,15 +13,12 @@ import numpy as np
 
 from odtc.core.artifact.manifest import Evaluation, Manifest
 from odtc.core.errors import UsageError
-from odtc.core.ir.place import Place
-from odtc.core.specs import Classes, free_name
+from odtc.core.specs import free_name
 from odtc.runtime_rpc.loop.history import for_json
-from odtc.runtime_rpc.loop.measured.terms import label_of, loss_terms
+from odtc.runtime_rpc.predictions.classes import is_table, scores_of
 
 FILE, CLASS = "file", "class"
 """The columns of the samples' names and of the predicted classes."""
-_LOGITS = "bce-with-logits"
-_ROW = 2
 
 
 @dataclass(frozen=True)
@@ -104,25 +101,17 @@ def table_of(
         UsageError: the output has no row of numbers for each sample.
     """
     output, place = evaluation.output, evaluation.place
-    if place != Place(0) or len(output.shape) > _ROW:
+    if not is_table(evaluation):
         where = "nothing shows where its samples lie" if place is None else "a sample has more axes"
         raise UsageError(
             f"{output} has no row of numbers for each sample: {where}",
             where="predictions as a table",
             hint="write an array: -o FILE.npy",
         )
-    width = int(np.prod(output.shape[1:]))
-    label = label_of(manifest, evaluation)
-    classes = _classes(label.classes if label else None, width)
-    if not manifest.labels and len(class_names) == width:
-        # A file says no more of its outputs than that.
-        classes = width
-    losses = [term.name for term in loss_terms(manifest) if term.evaluation == evaluation]
-    is_logit = losses == [_LOGITS] and width == 1
-    known = class_names if len(class_names) == (classes or 1 + is_logit) else ()
-    return Table(output.name, width, classes, is_logit, known, sample_names)
-
-
-def _classes(classes: Classes | None, width: int) -> int:
-    """How many classes an output has the scores of; 0 where it has none."""
-    return classes.count if classes and classes.axis == 1 and classes.count == width else 0
+    found = scores_of(manifest, evaluation)
+    classes = found.classes
+    if not manifest.labels and len(class_names) == found.width:
+        # The file of an export of before said no more of its outputs than that.
+        classes = found.width
+    known = class_names if len(class_names) == (classes or found.told) else ()
+    return Table(output.name, found.width, classes, found.is_logit, known, sample_names)

@@ -271,3 +271,58 @@ def test_files_that_are_no_models(here: Path, capsys: pytest.CaptureFixture[str]
     ):
         assert main(["predict", name, "--data", "x.npz"]) == code
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("width", "loss", "columns"),
+    [
+        (3, "cross-entropy", ["class", "output0", "output1", "output2"]),
+        (1, "bce-with-logits", ["class", "output"]),
+        (1, "mse", ["output"]),
+    ],
+)
+def test_an_exported_file_has_the_classes_of_its_artifact(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    width: int,
+    loss: str,
+    columns: list[str],
+):
+    x = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
+    y = np.arange(12) % max(width, 2)
+    np.savez("d.npz", x=x, y=y if width > 1 else y.astype(np.float32)[:, None])
+    net = torch.nn.Linear(4, width)
+    odtc.from_torch(net, (torch.zeros(4, 4),), "net.onnx", output_names=["output"])
+    compiled = ["compile", "net.onnx", "--batch", "4", "--loss", loss, "-o", "net.odtc"]
+    assert main(compiled) == ExitCode.OK
+    run = ["train", "net.odtc", "--data", "d.npz", "--lr", "0.1", "--export", "t.onnx"]
+    assert main([*run, "--checkpoint", "c"]) == ExitCode.OK
+    capsys.readouterr()
+    tables = []
+    for words in (["net.odtc", "--checkpoint", "c"], ["t.onnx"]):
+        assert main(["predict", *words, "--data", "d.npz"]) == ExitCode.OK
+        tables.append([*csv.reader(io.StringIO(capsys.readouterr().out))])
+    assert tables[0][0] == tables[1][0] == columns
+    if columns[0] == "class":
+        assert [row[0] for row in tables[0]] == [row[0] for row in tables[1]]
+    # A file that is trained for something else says that alone.
+    assert main(["compile", "t.onnx", "--batch", "4", "--loss", "mse", "-o", "m.odtc"]) == 0
+    with odtc.load("m.odtc").trainer() as trainer:
+        trainer.export_onnx("other.onnx")
+    capsys.readouterr()
+    assert main(["predict", "other.onnx", "--data", "d.npz"]) == ExitCode.OK
+    assert not capsys.readouterr().out.startswith("class")
+
+
+@pytest.mark.parametrize("said", ['{"output": true}', '{"output": -1}', '{"o": 3}', "[3]", "{"])
+def test_what_a_file_says_wrongly_of_its_classes(
+    here: Path, capsys: pytest.CaptureFixture[str], said: str
+):
+    net = torch.nn.Linear(4, 3)
+    odtc.from_torch(net, (torch.zeros(4, 4),), "net.onnx", output_names=["output"])
+    model = onnx.load("net.onnx")
+    onnx.helper.set_model_props(model, {"class_counts": said})
+    onnx.save(model, "net.onnx")
+    np.savez("d.npz", x=np.zeros((2, 4), np.float32))
+    assert main(["predict", "net.onnx", "--data", "d.npz"]) == ExitCode.OK
+    assert capsys.readouterr().out.splitlines()[0] == "output0,output1,output2"
