@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from odtc.core.options.arguments import takes
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import ANYTHING, FLAG, TEXT, optional
 from odtc.core.options.trainer_kinds import READ
 from odtc.core.specs import Role
-from odtc.runtime_rpc.data.tables.frames import check_columns
+from odtc.runtime_rpc.data.tables.frames import by_names
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.feed.batches import Feed
 from odtc.runtime_rpc.feed.calling import SEVERAL
@@ -37,7 +38,8 @@ class Evaluating(DeviceState):
 
         Args:
             x: the input, or `{input name: array}`, with samples along the axes that the model has
-                them along. Inputs that the output does not depend on may be left out.
+                them along. Inputs that the output does not depend on may be left out. The columns
+                of a DataFrame are taken by the names that they had in the last `fit`.
             output: name of a trained output; the first by default.
             ema: with the moving averages of the parameters.
 
@@ -46,16 +48,17 @@ class Evaluating(DeviceState):
             without a batch, such as a loss, is that of `x`, which must then be one whole batch.
 
         Raises:
-            DataError: a shape or dtype does not fit; a DataFrame has its columns in another order
-                than that of the last `fit`.
+            DataError: a shape or dtype does not fit; a DataFrame lacks a column of the last `fit`,
+                or has an empty cell.
             UsageError: there is no such output.
             DeviceError: the device failed.
             UsageError: the step keeps no averages.
         """
-        if trained := column_names_of(self.progress) or self._manifest.columns:
-            names = [item.spec.name for item in self._manifest.of_role(Role.INPUT)]
-            check_columns(x, names, trained, "input")
-        return self._evaluations.of(x, output, self._instead(ema))
+        trained = column_names_of(self.progress) or self._manifest.columns
+        found = by_names(x, self._manifest.of_role(Role.INPUT), trained)
+        for note in found.notes:
+            warn_caller(note)
+        return self._evaluations.of(found.feed, output, self._instead(ema))
 
     @takes(
         "trainer.predict",

@@ -1,6 +1,6 @@
 """Files of samples: one table, the first line of which that takes a path reads it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -60,6 +60,7 @@ def read_data(
     manifest: Manifest,
     options: ReadOptions | None = None,
     class_names: Sequence[str] = (),
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Source:
     """The samples of a file or a folder, with their labels.
 
@@ -70,6 +71,8 @@ def read_data(
         manifest: of the step.
         options: how it is read, where there are several ways.
         class_names: by their numbers, where other samples have them already.
+        columns: names of the columns of each input, where other samples have them already: those
+            of a table are taken by them. Else they are those that the step normalises, if it does.
 
     Raises:
         DataError: there is none, it cannot be read, or it does not fit the step.
@@ -77,7 +80,8 @@ def read_data(
         UnsupportedError: it has text or tokens, and the step is none of a language model.
         UsageError: it has text, and there is no tokenizer.
     """
-    return _read(path, manifest, wanted_by(manifest, options or ReadOptions(), class_names))
+    wanted = wanted_by(manifest, options or ReadOptions(), class_names, columns)
+    return _read(path, manifest, wanted)
 
 
 def read_inputs(
@@ -103,17 +107,25 @@ def read_inputs(
         UnsupportedError: as of `read_data`.
         UsageError: as of `read_data`.
     """
-    wanted = wanted_by(manifest, options or ReadOptions())
-    return _read(path, manifest, replace(wanted, inputs_alone=True, columns=columns))
+    wanted = wanted_by(manifest, options or ReadOptions(), columns=columns)
+    return _read(path, manifest, replace(wanted, inputs_alone=True))
 
 
 def _read(path: Path, manifest: Manifest, wanted: Wanted) -> Source:
     reader = next(each for each in READERS if each.takes(path))
     source = reader.read(path, wanted)
-    if not isinstance(source, Samples):
-        return source
-    # Inputs whose values are constants of the step may be there.
-    unknown = [name for name in source.others if name not in manifest.bound]
+    return noted(source, wanted, [*manifest.bound]) if isinstance(source, Samples) else source
+
+
+def noted(source: Samples, wanted: Wanted, bound: Collection[str]) -> Samples:
+    """The samples, with a note of what was not read.
+
+    Args:
+        source: of a file or a table.
+        wanted: what the step takes of it.
+        bound: inputs whose values are constants of the step, which may be there.
+    """
+    unknown = [name for name in source.others if name not in bound]
     if wanted.inputs_alone:
         # Nobody misses labels there.
         unknown = feature_columns(unknown, [item.spec.name for item in wanted.labels])
@@ -121,7 +133,7 @@ def _read(path: Path, manifest: Manifest, wanted: Wanted) -> Source:
         return source
     what = "no input" if wanted.inputs_alone else "no input and no label"
     note = (
-        f"{path}: not read, as they are {what}: {listed(unknown)}; the "
+        f"{source.where}: not read, as they are {what}: {listed(unknown)}; the "
         f"step takes {listed((*source.inputs, *source.labels))}"
     )
     return replace(source, notes=(*source.notes, note))

@@ -26,9 +26,9 @@ def notes_beside(trained: Named, other: Named, given: tuple[Any, Any]) -> Iterat
         given: what a caller gave for both: paths, objects, or arrays.
 
     Raises:
-        DataError: as of `check_same_names`.
+        DataError: as of `check_same_classes`.
     """
-    check_same_names(trained, other)
+    check_same_classes(trained, other)
     is_same = given[0] is given[1] or _is_same_file(*given)
     if is_same or _shares_samples(*given):
         what = "what" if is_same else "some of what"
@@ -71,53 +71,20 @@ def _inputs_of(data: Any) -> list[np.ndarray]:
     return [each for each in inputs if isinstance(each, np.ndarray) and each.size]
 
 
-def check_as_compiled(source: Named, columns: Mapping[str, tuple[str, ...]]) -> None:
-    """Checks that samples have the columns whose means and deviations a step was compiled with.
-
-    Args:
-        source: the samples.
-        columns: of the manifest.
-
-    Raises:
-        DataError: a column is another: it would be normalised by numbers of that one.
-    """
-    for name in columns.keys() & source.column_names.keys():
-        _check_same(
-            (columns[name], source.column_names[name]),
-            *("column", ("the data that the step was compiled to normalise by", source.where)),
-            "give the columns in that order, or compile a step that normalises by this data",
-        )
-
-
-def check_same_names(trained: Named, other: Named) -> None:
-    """Checks that each class and each column has the same number in both.
+def check_same_classes(trained: Named, other: Named) -> None:
+    """Checks that each class has the same number in both; columns are taken by their names.
 
     Raises:
         DataError: one has another: all that is measured on the other samples would be of others.
     """
-    _check_same(
-        (trained.class_names, other.class_names),
-        *("class", (trained.where, other.where)),
-        "give both the same classes in the same order: folders are numbered in the order of their "
-        "names, and one may be empty",
-    )
-    for name in trained.column_names.keys() & other.column_names.keys():
-        _check_same(
-            (trained.column_names[name], other.column_names[name]),
-            *("column", (trained.where, other.where)),
-            "give both the same columns in the same order: they are the input's numbers in their "
-            "order",
-        )
-
-
-def _check_same(
-    both: tuple[tuple[str, ...], tuple[str, ...]], what: str, where: tuple[str, str], hint: str
-) -> None:
     # Where one has fewer, those that it has are compared: their numbers are the same.
-    pairs = enumerate(zip(*both, strict=False))
+    pairs = enumerate(zip(trained.class_names, other.class_names, strict=False))
     number, names = next(((n, pair) for n, pair in pairs if pair[0] != pair[1]), (0, None))
     if names:
         mine, its = map(printable, names)
         raise DataError(
-            f"{what} {number} is {mine} in {where[0]}, and {its} here", where=where[1], hint=hint
+            f"class {number} is {mine} in {trained.where}, and {its} here",
+            where=other.where,
+            hint="give both the same classes in the same order: folders are numbered in the order "
+            "of their names, and one may be empty",
         )

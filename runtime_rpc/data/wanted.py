@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,9 +62,23 @@ class Wanted:
 
 
 def wanted_by(
-    manifest: "Manifest", options: ReadOptions, class_names: Sequence[str] = ()
+    manifest: "Manifest",
+    options: ReadOptions,
+    class_names: Sequence[str] = (),
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Wanted:
-    """What a step takes of a file, or of what a caller gives."""
+    """What a step takes of a file, or of what a caller gives.
+
+    Args:
+        manifest: of the step.
+        options: how it is read.
+        class_names: by their numbers, where other samples have them already.
+        columns: names of the columns of each input, where other samples have them already; else
+            they are those that the step normalises, if it does.
+    """
     from odtc.core.specs import Role
 
-    return Wanted(manifest.of_role(Role.INPUT), manifest.labels, options, class_names)
+    names = columns or manifest.columns
+    return Wanted(
+        manifest.of_role(Role.INPUT), manifest.labels, options, class_names, columns=names
+    )

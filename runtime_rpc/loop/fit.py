@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source_of
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
-from odtc.runtime_rpc.data.same import check_as_compiled, notes_beside
+from odtc.runtime_rpc.data.same import notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import schedule_of
@@ -27,7 +27,7 @@ from odtc.runtime_rpc.loop.course import Course, unfinished_text
 from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
 from odtc.runtime_rpc.loop.going import go
-from odtc.runtime_rpc.loop.history import History
+from odtc.runtime_rpc.loop.history import History, column_names_of
 from odtc.runtime_rpc.loop.idle import OF_RUN, Begun, left_of_updates
 from odtc.runtime_rpc.loop.keeping import BestCheckpoint
 from odtc.runtime_rpc.loop.measured.metrics import metrics_of
@@ -77,9 +77,11 @@ def fit(trainer: Trained, asked: Asked) -> History:
     callbacks = callbacks_of(asked.callbacks)
     if asked.validation is None and any(_needs_validation(each) for each in callbacks):
         warn_caller(WITHOUT_VALIDATION)
+    before = column_names_of(trainer.progress)
     _resume(trainer, asked.resume)
     _check_weights(trainer)
-    feed = feed_of(asked.data, asked.seed, asked.augment, asked.options, trainer)
+    before = column_names_of(trainer.progress) or before
+    feed = feed_of(asked.data, asked.seed, asked.augment, asked.options, trainer, before)
     epochs = None if asked.steps else asked.epochs or 1
     length = feed.steps_of(epochs) if epochs else asked.steps
     if epochs and asked.schedule and isinstance(feed, Passes):
@@ -167,7 +169,12 @@ def read_options(
 
 
 def feed_of(
-    data: Any, seed: int, augment: Any, options: ReadOptions, trainer: Trained
+    data: Any,
+    seed: int,
+    augment: Any,
+    options: ReadOptions,
+    trainer: Trained,
+    before: Mapping[str, Sequence[str]],
 ) -> Stream | Passes:
     """The batches of what a caller gives.
 
@@ -177,6 +184,8 @@ def feed_of(
         augment: what is done to images.
         options: how it is read.
         trainer: whose step takes them.
+        before: names of the columns of each input in the run before, whose weights are trained on:
+            the same in another order are taken in that one.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
@@ -184,6 +193,8 @@ def feed_of(
     """
     manifest = trainer.manifest
     source = source_of(data, manifest, options)
+    if source is not None and _are_turned(source.column_names, before):
+        source = source_of(data, manifest, options, columns=before)
     if source is None:
         if augment:
             raise UsageError(
@@ -193,10 +204,17 @@ def feed_of(
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
         return _passes(data, manifest, seed)
-    check_as_compiled(source, manifest.columns)
     for note in notes_of(source, options, is_trained=True):
         warn_caller(note)
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)
+
+
+def _are_turned(found: Mapping[str, Sequence[str]], before: Mapping[str, Sequence[str]]) -> bool:
+    """Whether the columns of inputs are those of before, and lie in another order."""
+    names = found.keys() & before.keys()
+    return any([*found[n]] != [*before[n]] for n in names) and all(
+        sorted(found[n]) == sorted(before[n]) for n in names
+    )
 
 
 def _passes(data: Any, manifest: Manifest, seed: int) -> Passes:
@@ -226,7 +244,8 @@ def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation 
         return None
     manifest = trainer.manifest
     names = trained.class_names
-    source = source_of(data, manifest, asked.options, "validation", names)
+    columns = trained.column_names
+    source = source_of(data, manifest, asked.options, "validation", names, columns)
     if source is None:
         passes = Passes(streamed(data, manifest) if is_stream(data) else data, manifest)
         source = held_source(manifest, passes.one_pass(), passes.class_names, names)

@@ -104,9 +104,10 @@ class Fitter:
                 time that it is gone through, as a DataLoader: pairs, or mappings of inputs and
                 labels by name, of any size: they are cut into those of the step. An
                 IterableDataset, or a stream of Hugging Face, gives a sample after the other.
-                Samples that fill no batch go with the next epoch. Labels may be names of classes.
-                Of a language model also a list, or a Dataset, of texts or of mappings as lines of
-                such a file hold.
+                Samples that fill no batch go with the next epoch. Columns of tables are taken by
+                the names that a step normalises, or that the run before had in another order.
+                Labels may be names of classes. Of a language model also a list, or a Dataset, of
+                texts or of mappings as lines of such a file hold.
             lr: the learning rate, or a schedule, as of `train`; of the updates of this run.
             epochs: passes over the data; one by default.
             steps: in all, in place of epochs.
@@ -228,8 +229,11 @@ class Fitter:
             OdtcError: as of `fit`; the trainer is as it was before, but where a device was lost.
         """
         from odtc.runtime_rpc.loop.fit import feed_of, read_options
+        from odtc.runtime_rpc.loop.history import column_names_of
         from odtc.runtime_rpc.loop.rates.range_test import RangeTest
 
         test, trainer = RangeTest(lowest, highest, points), cast("Trained", self)
         options = read_options(tokenizer, end_token, pack=pack, skip_broken=skip_broken)
-        return test.run(trainer, feed_of(data, seed, augment, options, trainer), steps_per_call)
+        before = column_names_of(trainer.progress)
+        feed = feed_of(data, seed, augment, options, trainer, before)
+        return test.run(trainer, feed, steps_per_call)

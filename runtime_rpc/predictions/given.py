@@ -22,7 +22,7 @@ from odtc.runtime_rpc.data.objects.given import are_documents, is_indexed, is_pa
 from odtc.runtime_rpc.data.objects.indexed import indexed
 from odtc.runtime_rpc.data.objects.named import Naming
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
-from odtc.runtime_rpc.data.readers import read_inputs
+from odtc.runtime_rpc.data.readers import noted, read_inputs
 from odtc.runtime_rpc.data.source import Source, notes_of
 from odtc.runtime_rpc.data.tables.columns import feature_columns
 from odtc.runtime_rpc.data.tables.reading import read_frame
@@ -105,12 +105,13 @@ def _source(
     if isinstance(data, str | os.PathLike):
         return read_samples(trainer, Path(os.fspath(data)), options, [evaluation])
     refuse_splits(data)
-    wanted = replace(wanted_by(manifest, options), inputs_alone=True)
+    wanted = wanted_by(manifest, options, columns=_columns(trainer))
+    wanted = replace(wanted, inputs_alone=True)
     if are_documents(data, options):
         return rows_of_documents(data, wanted)
     if is_frame(data) and len(wanted.inputs) > 1:
         # Each column is the input of its name.
-        return read_frame(data, wanted)
+        return noted(read_frame(data, wanted), wanted, [*manifest.bound])
     is_array = is_frame(data) or isinstance(data, Mapping)
     if not is_array and is_indexed(data, options):
         return indexed(data, manifest, inputs_alone=True)

@@ -151,10 +151,10 @@ def test_ctrl_c_while_a_folder_is_read(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_columns_in_another_order_than_those_that_it_was_compiled_with(
+def test_columns_are_taken_by_the_names_that_it_was_compiled_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Each would be normalised by the numbers of another."""
+    """By their places each would be normalised by the numbers of another."""
     columns = {"size": np.arange(8.0), "age": 1000.0 + np.arange(8.0), "y": np.arange(8) % 2}
     for name, order in (("a", ("size", "age", "y")), ("b", ("age", "size", "y"))):
         pandas.DataFrame({each: columns[each] for each in order}).to_csv(
@@ -164,14 +164,19 @@ def test_columns_in_another_order_than_those_that_it_was_compiled_with(
     artifact = odtc.compile(tmp_path / "m.onnx", batch=4, normalize=tmp_path / "a.csv")
     assert artifact.manifest.columns == {"input": ("size", "age")}
     artifact.save(path := tmp_path / "m.odtc")
-    train = ["train", str(path), "--lr", "0.01", "--data"]
-    assert main([*train, str(tmp_path / "a.csv")]) == 0
-    assert main([*train, str(tmp_path / "b.csv")]) == DataError("").exit_code
-    assert "column 0 is size in the data that the step was" in capsys.readouterr().err
-    trainer = odtc.load(path).trainer(threads=1)
+    train = ["train", str(path), "--lr", "0.01", "--json", "--data"]
+    losses = []
+    for name in ("a", "b"):
+        assert main([*train, str(tmp_path / f"{name}.csv")]) == 0
+        losses.append(json.loads(capsys.readouterr().out)["loss"])
+    assert losses[0] == losses[1]
     frame = pandas.read_csv(tmp_path / "b.csv")
-    with pytest.raises(DataError, match="column 0 is size in the data"):
-        trainer.fit((frame[["age", "size"]], frame["y"]), lr=0.01)
-    with pytest.raises(DataError, match="column 0 was size"):
-        trainer.predict(frame[["age", "size"]])
-    assert trainer.predict(frame[["size", "age"]]).shape == (8, 2)
+    found = []
+    for order in (["age", "size"], ["size", "age"]):
+        trainer = odtc.load(path).trainer(threads=1)
+        trainer.fit((frame[order], frame["y"]), lr=0.01)
+        found += [trainer.predict(frame[each]) for each in (["age", "size"], ["size", "age"])]
+    for each in found[1:]:
+        np.testing.assert_array_equal(each, found[0])
+    with pytest.raises(DataError, match="the training had the columns size, which are not there"):
+        odtc.load(path).trainer(threads=1).fit((frame[["age", "y"]], frame["y"]), lr=0.01)

@@ -40,18 +40,19 @@ def read_source(
         trained: what is trained, where these samples are measured.
 
     Raises:
-        DataError: they cannot be read, or do not fit the step, or number classes or columns in
-            another way than those that are trained.
+        DataError: they cannot be read, or do not fit the step, number classes in another
+            way than those that are trained, or lack a column of these.
         UnsupportedError: they are text, and the step is none of a language model.
         UsageError: they are text, and there is no tokenizer.
     """
     # Imported here: samples bring numpy.
     from odtc.runtime_rpc.data.readers import read_data
-    from odtc.runtime_rpc.data.same import check_as_compiled, notes_beside
+    from odtc.runtime_rpc.data.same import notes_beside
     from odtc.runtime_rpc.data.source import notes_of
 
-    source = read_data(path, manifest, options, trained.source.class_names if trained else ())
-    check_as_compiled(source, manifest.columns)
+    names = trained.source.class_names if trained else ()
+    columns = trained.source.column_names if trained else {}
+    source = read_data(path, manifest, options, names, columns)
     said = notes_beside(trained.source, source, (trained.path, path)) if trained else ()
     for note in (*notes_of(source, options, is_trained=trained is None), *said):
         say(f"note: {note}")

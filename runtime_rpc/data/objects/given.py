@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,10 @@ from odtc.core.specs import Role
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.objects.indexed import indexed
 from odtc.runtime_rpc.data.objects.streams import is_stream
-from odtc.runtime_rpc.data.readers import read_data
+from odtc.runtime_rpc.data.readers import noted, read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
-from odtc.runtime_rpc.data.tables.frames import columns_in
+from odtc.runtime_rpc.data.tables.frames import by_names
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
@@ -52,16 +53,18 @@ class Reading:
         manifest: of the step.
         options: how it is read.
         class_names: by their numbers, where other samples have them already.
+        columns: names of the columns of each input, where other samples have them already.
     """
 
     manifest: Manifest
     options: ReadOptions
     class_names: Sequence[str]
+    columns: Mapping[str, Sequence[str]]
 
     @property
     def wanted(self) -> Wanted:
         """The same, for what knows no step."""
-        return wanted_by(self.manifest, self.options, self.class_names)
+        return wanted_by(self.manifest, self.options, self.class_names, self.columns)
 
 
 def source_of(
@@ -70,6 +73,7 @@ def source_of(
     options: ReadOptions,
     what: str = "data",
     class_names: Sequence[str] = (),
+    columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Source | None:
     """The source of what a caller gives; None of what can only be gone through.
 
@@ -79,6 +83,7 @@ def source_of(
         options: how it is read.
         what: it is called in messages.
         class_names: by their numbers, where other samples have them already.
+        columns: names of the columns of each input, where other samples have them already.
 
     Raises:
         DataError: it cannot be read, or does not fit the step.
@@ -87,7 +92,7 @@ def source_of(
     refuse_splits(data)
     for kind in KINDS:
         if kind.takes(data, options):
-            return kind.read(data, Reading(manifest, options, class_names))
+            return kind.read(data, Reading(manifest, options, class_names, columns))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
         return None
     is_module = hasattr(data, "train_dataloader")  # of Lightning
@@ -162,10 +167,11 @@ def _of_pair(data: tuple[Any, Any], reading: Reading) -> Samples:
     manifest = reading.manifest
     inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
     fed = [item.spec.name for item in inputs]
-    x = _named(data[0], fed, "input", [*manifest.bound])
+    taken = by_names(data[0], inputs, reading.wanted.columns)
+    x = _named(taken.feed, fed, "input", [*manifest.bound])
     y = _named({} if data[1] is None else data[1], [i.spec.name for i in labels], "label")
     found = samples_in(x | y, [*x, *y], reading.wanted, "data")
-    return replace(found, column_names=columns_in(data[0], fed))
+    return replace(found, column_names=taken.columns, notes=(*taken.notes, *found.notes))
 
 
 def _named(
@@ -203,7 +209,11 @@ def refuse_splits(data: Any) -> None:
 
 def _of_path(data: str | os.PathLike[str], reading: Reading) -> Source:
     path = Path(os.fspath(data))
-    return read_data(path, reading.manifest, reading.options, reading.class_names)
+    return read_data(path, reading.manifest, reading.options, reading.class_names, reading.columns)
+
+
+def _of_frame(data: Any, reading: Reading) -> Samples:
+    return noted(read_frame(data, reading.wanted), reading.wanted, [*reading.manifest.bound])
 
 
 def are_documents(data: Any, options: ReadOptions) -> bool:
@@ -230,7 +240,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(lambda data, _: isinstance(data, Source), lambda data, _: data),
     Kind(lambda data, _: isinstance(data, str | os.PathLike), _of_path),
     Kind(is_pair, _of_pair),
-    Kind(lambda data, _: is_frame(data), lambda data, reading: read_frame(data, reading.wanted)),
+    Kind(lambda data, _: is_frame(data), _of_frame),
     Kind(lambda data, _: isinstance(data, Mapping), _of_mapping),
     Kind(are_documents, lambda data, reading: rows_of_documents(data, reading.wanted)),
     Kind(is_indexed, lambda data, reading: indexed(data, reading.manifest)),

@@ -74,11 +74,11 @@ def cells_of(table: "Table", name: str, where: str, *, may_be_text: bool) -> np.
         # A line of CSV has no empty words: those are cells without one.
         words = np.array([str(word or "").strip() for word in column.to_pylist()])
         if empty := np.flatnonzero(words == "").tolist():
-            raise _empty(name, empty[0], len(empty), len(words), where)
+            raise empty_cells(name, empty[0], len(empty), len(words), where)
         return words
     if column.null_count:
         first = column.is_null().to_numpy().argmax()
-        raise _empty(name, int(first), column.null_count, len(column), where)
+        raise empty_cells(name, int(first), column.null_count, len(column), where)
     kept = column.to_numpy()
     if kept.dtype.kind not in "biuf":
         raise DataError(
@@ -112,11 +112,20 @@ def lists_of(column: "ChunkedArray", name: str, where: str) -> np.ndarray:
     if held.null_count:
         first = int(held.is_null().to_numpy(zero_copy_only=False).argmax())
         row = first * len(column) // len(held)
-        raise _empty(name, row, held.null_count, len(held), where)
+        raise empty_cells(name, row, held.null_count, len(held), where)
     return held.to_numpy(zero_copy_only=False).reshape(len(column), len(held) // len(column))
 
 
-def _empty(name: str, first: int, count: int, cells: int, where: str) -> DataError:
+def empty_cells(name: str, first: int, count: int, cells: int, where: str) -> DataError:
+    """The error of a column with cells that have no number.
+
+    Args:
+        name: of it.
+        first: the first such row, from 0.
+        count: of such rows.
+        cells: of all rows.
+        where: it is, for the message.
+    """
     return DataError(
         f"{count} of {cells} cells of the column {printable(name)} are empty or no number, the "
         f"first in row {first + 1}",

@@ -33,7 +33,7 @@ def chosen_columns(
             the training is missing.
     """
     inputs, labels = wanted.inputs, wanted.labels
-    _check_once(names, where)
+    check_once(names, where)
     columns: dict[str, list[str]] = {}
     if wanted.inputs_alone:
         features = feature_columns(names, [item.spec.name for item in labels])
@@ -49,7 +49,7 @@ def chosen_columns(
     else:
         columns |= {i.spec.name: [i.spec.name] for i in inputs if i.spec.name in names}
     for name in wanted.columns.keys() & {item.spec.name for item in inputs}:
-        columns[name] = _as_trained(names, wanted.columns[name], where)
+        columns[name] = as_trained(names, wanted.columns[name], where)
     for item in wanted.read_labels:
         if not columns[item.spec.name]:
             raise DataError(
@@ -66,7 +66,7 @@ def features_in(names: Sequence[str], where: str) -> list[str]:
     Raises:
         DataError: a name is there twice, or a column has none.
     """
-    _check_once(names, where)
+    check_once(names, where)
     found = feature_columns(names)
     if "" in found:
         raise DataError("a column has no name", where=where, hint=_numbering([""]))
@@ -100,7 +100,7 @@ def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> 
     )
 
 
-def _as_trained(names: Sequence[str], trained: Sequence[str], where: str) -> list[str]:
+def as_trained(names: Sequence[str], trained: Sequence[str], where: str) -> list[str]:
     """The columns that an input had in training, in the order that they had there.
 
     Raises:
@@ -115,7 +115,12 @@ def _as_trained(names: Sequence[str], trained: Sequence[str], where: str) -> lis
     return [*trained]
 
 
-def _check_once(names: Sequence[str], where: str) -> None:
+def check_once(names: Sequence[str], where: str) -> None:
+    """Checks that no two columns have the same name.
+
+    Raises:
+        DataError: two have.
+    """
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise DataError(f"the column {printable(twice)} is there twice", where=where, hint=COLUMNS)
 

@@ -1,54 +1,90 @@
-"""The names of columns in DataFrames that are fed as they are: their places are what counts."""
+"""DataFrames that are fed as arrays: their columns are taken by their names, as those of files."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from odtc.core.errors import DataError
-from odtc.core.printable import printable
+import numpy as np
+
+from odtc.core.ir.place import Place
+from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.names import listed
+from odtc.runtime_rpc.data.tables.cells import empty_cells
+from odtc.runtime_rpc.data.tables.columns import as_trained, check_count, check_once
 from odtc.runtime_rpc.feed.arrays import is_frame
 
+THE_FRAME = "the DataFrame"
+# Of a table: samples, and the numbers of each.
+_AXES = 2
 
-def columns_in(feed: Any, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The names of the columns of each input that is a DataFrame, in their order.
 
-    Args:
+@dataclass(frozen=True)
+class ByNames:
+    """What is fed, with the columns of its DataFrames where a step takes them.
+
+    Attributes:
         feed: an input, or inputs by name.
-        names: of the inputs; what is no mapping is the only one.
+        columns: the names of those of each input that is a DataFrame, in their order.
+        notes: which were not taken.
     """
-    feeds: Mapping[str, Any] = feed if isinstance(feed, Mapping) else {n: feed for n in names[:1]}
-    return {
-        name: tuple(map(str, value.columns)) for name, value in feeds.items() if is_frame(value)
-    }
+
+    feed: Any
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
-def check_columns(
-    feed: Any, names: Sequence[str], trained: Mapping[str, Sequence[str]], where: str
-) -> None:
-    """Checks that DataFrames have their columns where they were in training.
+def by_names(
+    feed: Any, inputs: Sequence[Argument], trained: Mapping[str, Sequence[str]]
+) -> ByNames:
+    """Takes the columns of DataFrames by the names that they had in training.
 
     Args:
-        feed: what is to be evaluated.
-        names: of the inputs.
-        trained: the names of the columns of each input that was trained; none where nobody knows.
-        where: it is fed, for a message.
+        feed: an input, or inputs by name; what is no DataFrame stays as it is.
+        inputs: of the step; what is no mapping is the only one.
+        trained: the names of the columns of each input in training; where nobody knows them, all
+            columns are taken in their order.
 
     Raises:
-        DataError: the same columns lie in another order, or one of them is another.
+        DataError: a column is missing or there twice, there are more or fewer than a sample has
+            numbers, or a cell is empty.
     """
-    for name, found in columns_in(feed, names).items():
-        wanted = trained.get(name, ())
-        # Of another number of columns the shape tells.
-        if len(wanted) != len(found) or tuple(wanted) == found:
+    is_named = isinstance(feed, Mapping)
+    feeds: Mapping[str, Any] = feed if is_named else {i.spec.name: feed for i in inputs[:1]}
+    items = {item.spec.name: item for item in inputs}
+    found, columns, notes = dict(feeds), dict[str, tuple[str, ...]](), list[str]()
+    for name, frame in feeds.items():
+        if name not in items or not is_frame(frame):
             continue
-        number = next(
-            n for n, pair in enumerate(zip(wanted, found, strict=True)) if len({*pair}) > 1
-        )
-        raise DataError(
-            f"column {number} was {printable(wanted[number])} in training, and is "
-            f"{printable(found[number])} here",
-            where=where,
-            hint="give the columns in the order in which they were trained: "
-            f"frame[{[*map(printable, wanted)]}]"
-            if {*wanted} == {*found}
-            else "give the columns that were trained, in their order",
-        )
+        names = [*map(str, frame.columns)]
+        chosen = _chosen(names, items[name], trained.get(name, ()))
+        if others := [each for each in names if each not in chosen]:
+            said = f"not read, as they are no input: {listed(others)}; the step takes"
+            notes.append(f"{THE_FRAME}: {said} {listed(chosen)}")
+        found[name] = frame.iloc[:, [names.index(each) for each in chosen]]
+        columns[name] = tuple(chosen)
+        _check_filled(found[name], chosen)
+    return ByNames(found if is_named else next(iter(found.values()), feed), columns, notes)
+
+
+def _chosen(names: list[str], item: Argument, trained: Sequence[str]) -> list[str]:
+    """The columns of an input, in the order in which a step takes them."""
+    check_once(names, THE_FRAME)
+    if trained:
+        return as_trained(names, trained, THE_FRAME)
+    shape = item.spec.shape
+    # Of others, such as rows of tokens, there may be several lengths.
+    if item.place == Place(0) and len(shape) == _AXES and item.spec.dtype.startswith("float"):
+        check_count(names, shape[1], item, THE_FRAME)
+    return names
+
+
+def _check_filled(frame: Any, names: Sequence[str]) -> None:
+    """Checks that each cell has a value.
+
+    Raises:
+        DataError: one has none; it would be trained or predicted as a NaN.
+    """
+    for number, name in enumerate(names):
+        empty = np.flatnonzero(np.asarray(frame.iloc[:, number].isna()))
+        if empty.size:
+            raise empty_cells(name, int(empty[0]), empty.size, len(frame), THE_FRAME)

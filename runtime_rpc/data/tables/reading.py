@@ -21,6 +21,7 @@ from odtc.runtime_rpc.data.tables.columns import (
     features_in,
 )
 from odtc.runtime_rpc.data.tables.csv_files import csv_table, not_utf8
+from odtc.runtime_rpc.data.tables.frames import THE_FRAME
 from odtc.runtime_rpc.data.tables.parquet_files import parquet_table
 from odtc.runtime_rpc.data.wanted import Wanted
 from odtc.runtime_rpc.feed.arrays import cast
@@ -84,11 +85,11 @@ def read_frame(frame: Any, wanted: Wanted) -> Samples:
     except (pa.ArrowException, ValueError) as error:
         said = "; ".join(str(each).partition("\n")[0] for each in error.args)
         raise DataError(
-            f"not a table of numbers ({said})", where="the DataFrame", hint=COLUMNS
+            f"not a table of numbers ({said})", where=THE_FRAME, hint=COLUMNS
         ) from error
     names = table.column_names
-    chosen = chosen_columns(names, wanted, "the DataFrame", _lists(table.schema))
-    return _samples(table, names, chosen, wanted, "the DataFrame")
+    chosen = chosen_columns(names, wanted, THE_FRAME, _lists(table.schema))
+    return _samples(table, names, chosen, wanted, THE_FRAME)
 
 
 def features_of(path: Path) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
-"""DataFrames go by the places of their columns, which are those of training."""
+"""DataFrames go by the names of their columns, as tables in files do."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
@@ -14,7 +15,10 @@ X, Y = classed()
 FRAME = pandas.DataFrame(X, columns=[*"abcdef"])
 TURNED = FRAME[[*"bacdef"]]
 RENAMED = FRAME.rename(columns={"f": "g"})
-SAID = "column 0 was a in training, and is b here"
+EMPTY = FRAME.copy()
+EMPTY.loc[[3, 5], "c"] = np.nan
+MISSING = "the training had the columns f, which are not there"
+CELLS = f"2 of {len(X)} cells of the column c are empty or no number, the first in row 4"
 
 
 @pytest.fixture(scope="module")
@@ -23,30 +27,88 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> odtc.Artifact:
 
 
 @pytest.mark.parametrize("form", ["a table", "a frame", "a pair", "inputs by name"])
-def test_columns_in_another_order_are_no_input(artifact: odtc.Artifact, form: str, tmp_path: Path):
+def test_columns_are_taken_by_the_names_that_they_had(
+    artifact: odtc.Artifact, form: str, tmp_path: Path
+):
     trainer = artifact.trainer(threads=1)
     table = FRAME.assign(label=Y)
     table.to_csv(tmp_path / "t.csv", index=False)
     data = {"a table": str(tmp_path / "t.csv"), "a frame": table, "a pair": (FRAME, Y)}
     trainer.fit(data.get(form, ({"input": FRAME}, Y)), lr=0.1)
     # What has no names goes by places.
-    np.testing.assert_array_equal(trainer.predict(FRAME), trainer.predict(X))
-    with pytest.raises(DataError, match=SAID) as error:
-        trainer.predict(TURNED)
-    assert "frame[['a', 'b', 'c', 'd', 'e', 'f']]" in (error.value.hint or "")
-    with pytest.raises(DataError, match="column 5 was f in training, and is g here"):
-        trainer.evaluate({"input": RENAMED})
+    expected = trainer.predict(X)
+    np.testing.assert_array_equal(trainer.predict(FRAME), expected)
     trainer.save_checkpoint(tmp_path / "c")
     again = artifact.trainer(threads=1)
     again.predict(TURNED)  # nothing says yet what the columns are
     again.load_checkpoint(tmp_path / "c")
-    with pytest.raises(DataError, match=SAID):
-        again.predict(TURNED)
+    for each in (trainer, again):
+        for given in (TURNED, {"input": TURNED}, (TURNED, Y), TURNED.assign(label=Y)):
+            np.testing.assert_array_equal(each.predict(given), expected)
+        np.testing.assert_array_equal(each.evaluate({"input": TURNED}), expected)
+        with pytest.warns(UserWarning, match="not read, as they are no input: id, sex; the step"):
+            np.testing.assert_array_equal(each.predict(TURNED.assign(id=1, sex="m")), expected)
+        for call in (each.predict, each.evaluate):
+            with pytest.raises(DataError, match=MISSING) as error:
+                call(RENAMED)
+            assert "it has a, b, c, d, e, g" in (error.value.hint or "")
 
 
-def test_columns_of_a_validation_that_is_a_pair(artifact: odtc.Artifact):
-    with pytest.raises(DataError, match="column 0 is a in data, and b here"):
-        artifact.trainer(threads=1).fit((FRAME, Y), lr=0.1, validation=(TURNED, Y))
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (EMPTY, CELLS),
+        (EMPTY.assign(c=EMPTY.c.astype("Float32")), CELLS),
+        (FRAME.assign(id=1), "input has 7 columns, a, b, c, d, e, f, id; the step takes 6"),
+        (FRAME[[*"abc"]], "input has 3 columns, a, b, c; the step takes 6"),
+        (pandas.concat([FRAME, FRAME], axis=1), "the column a is there twice"),
+    ],
+)
+def test_what_is_no_table_of_the_step_is_told_by_its_columns(
+    artifact: odtc.Artifact, frame: pandas.DataFrame, said: str
+):
+    trainer = artifact.trainer(threads=1)
+    for call in (
+        lambda: trainer.predict(frame),
+        lambda: trainer.evaluate(frame),
+        lambda: trainer.fit((frame, Y), lr=0.1),
+    ):
+        with pytest.raises(DataError, match=said) as error:
+            call()
+        assert error.value.where == "the DataFrame"
+
+
+@pytest.mark.parametrize("validation", [(TURNED, Y), TURNED.assign(label=Y)], ids=["pair", "frame"])
+def test_columns_of_a_validation_are_those_that_are_trained(
+    artifact: odtc.Artifact, validation: Any
+):
+    losses = [
+        artifact.trainer(threads=1).fit((FRAME, Y), lr=0.1, validation=given)["val_loss"]
+        for given in (validation, (FRAME.copy(), Y))
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_a_column_that_a_validation_lacks(artifact: odtc.Artifact):
+    with pytest.raises(DataError, match=MISSING):
+        artifact.trainer(threads=1).fit((FRAME, Y), lr=0.1, validation=(RENAMED, Y))
+
+
+def test_a_second_run_has_the_columns_of_the_first(artifact: odtc.Artifact):
+    found = []
+    for second in (FRAME, TURNED):
+        trainer = artifact.trainer(threads=1)
+        trainer.fit((FRAME, Y), lr=0.1)
+        trainer.fit((second, Y), lr=0.1)
+        found.append(trainer.predict(TURNED))
+        trainer.fit((RENAMED, Y), lr=0.1)  # columns of other names are others
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_what_is_beside_the_columns_of_a_validation_is_said(artifact: odtc.Artifact):
+    table = FRAME.assign(label=Y)
+    with pytest.warns(UserWarning, match="not read, as they are no input and no label: id"):
+        artifact.trainer(threads=1).fit(table, lr=0.1, validation=table.assign(id=1))
 
 
 def test_arrays_after_frames_forget_the_names(artifact: odtc.Artifact):
