@@ -29,7 +29,9 @@ from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, wanted_by
 from odtc.runtime_rpc.feed.arrays import as_array, is_frame
+from odtc.runtime_rpc.feed.batches import count_samples
 from odtc.runtime_rpc.loop.history import column_names_of
+from odtc.runtime_rpc.predictions.loaders import note_of_left, note_of_order
 from odtc.runtime_rpc.predictions.parts import Predicting, feeds_of, joined, outputs_of
 
 _PAIR = 2
@@ -92,8 +94,7 @@ def _feeds(
             warn_caller(note)
         return _batches(stream, manifest)
     if _are_batches(data):
-        _warn_shuffled(data)
-        return _batches(data, manifest)
+        return _of_loader(data, manifest)
     return None
 
 
@@ -137,13 +138,16 @@ def _is_batch(item: Any) -> bool:
     )
 
 
-def _warn_shuffled(loader: Any) -> None:
-    """Says so where a DataLoader draws an order: nobody would know whose predictions they are."""
-    if type(getattr(loader, "sampler", None)).__name__ == "RandomSampler":
-        warn_caller(
-            "the loader shuffles: predictions are in the order in which it gives samples, and not "
-            "in that of its dataset; give shuffle=False"
-        )
+def _of_loader(loader: Any, manifest: Manifest) -> Iterator[Any]:
+    """The inputs of each batch; says in which order they come, and how many never did."""
+    if note := note_of_order(loader):
+        warn_caller(note)
+    given, placed = 0, [item for item in manifest.of_role(Role.INPUT) if item.place]
+    for batch in _batches(loader, manifest):
+        yield batch
+        given += count_samples({item: batch[item.spec.name] for item in placed}, "data") or 0
+    if placed and (note := note_of_left(loader, given)):
+        warn_caller(note)
 
 
 def _batches(batches: Iterable[Any], manifest: Manifest) -> Iterator[Any]:

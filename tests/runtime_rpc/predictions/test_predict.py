@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,15 @@ import pandas
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    TensorDataset,
+)
 
 import odtc
 from odtc.core.errors import DataError, UsageError
@@ -90,6 +98,48 @@ def test_what_is_beside_inputs_and_labels_is_said(trainer: odtc.Trainer, tmp_pat
         trainer.predict(tmp_path / "a.npz")
     with pytest.warns(UserWarning, match="the loader shuffles: .* give shuffle=False"):
         trainer.predict(DataLoader(ALONE, 5, shuffle=True))
+
+
+class Even(Sampler[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(0, SAMPLES, 2))
+
+    def __len__(self) -> int:
+        return SAMPLES // 2 + SAMPLES % 2
+
+
+@pytest.mark.parametrize(
+    ("loader", "said"),
+    [
+        (
+            DataLoader(ALONE, 8, drop_last=True),
+            f"{SAMPLES % 8} of {SAMPLES} samples of the loader's dataset have no prediction: it "
+            "has drop_last=True",
+        ),
+        (
+            DataLoader(ALONE, batch_sampler=BatchSampler(SequentialSampler(ALONE), 9, True)),
+            f"{SAMPLES % 9} of {SAMPLES} samples",
+        ),
+        (
+            DataLoader(ALONE, 7, sampler=Even()),
+            f"{SAMPLES // 2} of {SAMPLES} samples of the loader's dataset .* leaves them out",
+        ),
+        (DataLoader(ALONE, 7, sampler=Even()), "the loader goes by a Even: predictions are in"),
+        (
+            DataLoader(ALONE, batch_sampler=BatchSampler(RandomSampler(ALONE), 9, False)),
+            "the loader shuffles",
+        ),
+        (
+            DataLoader(Stream(), 8, drop_last=True),
+            "samples that fill no batch have no prediction",
+        ),
+    ],
+)
+def test_samples_that_a_loader_leaves_out_and_its_order_are_said(
+    trainer: odtc.Trainer, loader: DataLoader, said: str
+):
+    with pytest.warns(UserWarning, match=said):
+        trainer.predict(loader)
 
 
 def test_columns_are_those_that_were_trained_by_their_names(
