@@ -206,6 +206,8 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
             DeviceError: the device failed.
         """
         self._engine.set_budget(parse_bytes(budget, "budget"))
+        for said in said_of_idle(OF_MEMORY, AtWork(self._manifest, has_budget=True)):
+            warn_caller(f"trainer: {said}")
 
     @takes("trainer.follow_memory", reserve=ANYTHING, available=optional(FUNCTION))
     @alone

@@ -19,7 +19,7 @@ other graph than the original.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -118,6 +118,10 @@ class LoRA:
         """Factor of the term of a weight's adapter."""
         rank, alpha = self.rank_of(weight), number_of(self._alphas(), weight, self.alpha)
         return alpha / (math.sqrt(rank) if self.rslora else rank)
+
+    def has_one_scale(self, weights: Iterable[str]) -> bool:
+        """Whether adapters of weights have the same scale with `rslora` as without."""
+        return all(self.rank_of(weight) == 1 for weight in weights)
 
     def require_matches(self, weights: Collection[str]) -> None:
         """Checks that the globs of the patterns match weights that are adapted.

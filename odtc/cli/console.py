@@ -41,10 +41,27 @@ def console() -> "Console":
     return OnStderr(stderr=True, highlight=False)
 
 
+# What is to be said once work has begun.
+_held: list[str] = []
+
+
+def hold(lines: Iterable[str]) -> None:
+    """Keeps messages for the first moment of work: an error before it says what they would."""
+    _held[:] = lines
+
+
+def say_held() -> None:
+    """Says the messages that were kept."""
+    lines, _held[:] = [*_held], []
+    for line in lines:
+        say(line)
+
+
 def say(text: str, style: str = "") -> None:
     """One message on stderr."""
     from rich.text import Text
 
+    say_held()
     with _heard():
         console().print(Text(printable_lines(text), style), soft_wrap=True)
 
@@ -53,6 +70,7 @@ def print_error(text: str, label: str = "error") -> None:
     """An error on stderr."""
     from rich.text import Text
 
+    hold(())
     said = Text.assemble((label, "bold red"), f": {printable_lines(text)}")
     with _heard():
         console().print(said, soft_wrap=True)
@@ -84,20 +102,50 @@ def dump(text: str) -> None:
         print(printable_lines(text), file=sys.stderr)
 
 
+class ReaderGoneError(Exception):
+    """Nobody reads what is written to stdout any more, as behind `| head`."""
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """A block that writes to stdout.
+
+    A pipe to something else that breaks, as to a program that odtc has started, is another error.
+
+    Raises:
+        ReaderGoneError: nobody reads it.
+    """
+    try:
+        yield
+    except BrokenPipeError as error:
+        abandon(sys.stdout)
+        raise ReaderGoneError from error
+
+
 def emit(*lines: str) -> None:
     """Data on stdout, each text as one line."""
-    for line in lines:
-        print(printable(line))
+    with writing():
+        for line in lines:
+            print(printable(line))
 
 
 def emit_text(text: str) -> None:
     """Data on stdout that is for a program, as it is."""
-    print(text, end="" if text.endswith("\n") else "\n")
+    with writing():
+        print(text, end="" if text.endswith("\n") else "\n")
 
 
 def emit_json(data: object) -> None:
     """Data on stdout, as one JSON object."""
-    print(json.dumps(data, indent=2))
+    with writing():
+        print(json.dumps(data, indent=2))
+
+
+def flush() -> None:
+    """Lets the data on stdout go to who reads it; there may be no stdout."""
+    if sys.stdout is not None:
+        with writing():
+            sys.stdout.flush()
 
 
 def aligned(rows: Iterable[Sequence[object]]) -> list[str]:
@@ -123,6 +171,7 @@ def stages() -> Iterator[Progress]:
     """Yields what says the stage that long work is in: a spinner, or plain lines."""
     from rich.text import Text
 
+    say_held()
     if not console().is_terminal:
         yield say
         return
@@ -139,6 +188,7 @@ def progress_of(total: int, done: int, what: str = "step") -> Iterator[Update]:
         done: those that were done before.
         what: a step is called.
     """
+    say_held()
     if not console().is_terminal:
         yield _plain_progress(total, what)
         return

@@ -17,7 +17,16 @@ from odtc.cli import completion
 from odtc.cli.compiling import cache, compile, opt, pack, plan, targets
 from odtc.cli.config import init, show
 from odtc.cli.config.apply import add_config_options, take_options
-from odtc.cli.console import abandon, print_error, say
+from odtc.cli.console import (
+    ReaderGoneError,
+    abandon,
+    flush,
+    hold,
+    print_error,
+    say,
+    say_held,
+    writing,
+)
 from odtc.cli.idle import idle_notes
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
@@ -76,6 +85,7 @@ _OTHER_CODES = {
     ExitCode.INTERNAL: "A fault of odtc.",
     ExitCode.HUNG_UP: "Hung up: the terminal is gone (SIGHUP).",
     ExitCode.INTERRUPTED: "Interrupted by Ctrl-C.",
+    ExitCode.READER_GONE: "Nobody reads the output any more, as behind `| head` (SIGPIPE).",
     ExitCode.TERMINATED: "Terminated (SIGTERM).",
 }
 
@@ -96,6 +106,12 @@ class Parser(argparse.ArgumentParser):
         """What argparse reads; its words are kept, for what is said of those that are missing."""
         self._words = args or ()
         return super().parse_known_args(args, namespace)
+
+    def _print_message(self, message, file=None) -> None:
+        """Writes help and version; argparse would not tell that nobody reads them."""
+        if file is not None:
+            with writing():
+                file.write(message)
 
     def error(self, message: str) -> NoReturn:
         """Raises what argparse would print.
@@ -157,8 +173,7 @@ def _reported(argv: Sequence[str] | None, asked: StopRequest) -> int:
     try:
         with second_request_ends():
             code = _run(argv)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            flush()
             return code
     except BaseException as error:
         # A Ctrl-C that TVM's C++ was in the way of comes out as an error of another class.
@@ -179,15 +194,16 @@ def _run(argv: Sequence[str] | None) -> int:
         raise unknown_options(parser, args.command, unknown)
     for line in (*(f"note: {note}" for note in notes), *taken.said()):
         say(line)
-    for note in idle_notes(args):
-        say(f"note: {note}")
+    hold(f"note: {note}" for note in idle_notes(args))
     leave_out_torch()
     with warnings.catch_warnings():
         # What a file lost, and which cores are idle, is among the notes, here.
         warnings.filterwarnings("ignore", message="compile: ")
         warnings.filterwarnings("ignore", message="trainer: ")
         warnings.filterwarnings("ignore", message="load: ")
-        return args.run(args)
+        code = args.run(args)
+    say_held()
+    return code
 
 
 def _report(error: BaseException, asked: StopRequest) -> int:
@@ -204,9 +220,8 @@ def _report(error: BaseException, asked: StopRequest) -> int:
         case KeyboardInterrupt():
             say(asked.word)
             return asked.code
-        case BrokenPipeError():
-            abandon(sys.stdout)
-            return ExitCode.OUTPUT
+        case ReaderGoneError():
+            return ExitCode.READER_GONE
         case MemoryError():
             print_error(
                 "out of memory\n  hint: use a smaller --batch, or a machine with more memory"

@@ -33,6 +33,7 @@ class ExitCode(IntEnum):
     MISSING = 15
     HUNG_UP = 129
     INTERRUPTED = 130
+    READER_GONE = 141
     TERMINATED = 143
 
 

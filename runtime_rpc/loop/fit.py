@@ -132,7 +132,9 @@ def _end(run: Run, callbacks: Sequence[Callback], length: int | None) -> None:
             f"fit: the schedule was made for {length} steps, as many as the data seemed to have "
             f"in {run.course.epochs} epochs; there were {run.step}"
         )
-    if said := unfinished_text(run.trainer.steps, run.trainer.manifest.accumulate):
+    said = unfinished_text(run.trainer.steps, run.trainer.manifest.accumulate)
+    # Of a run that ends where it was to end, it was said before the first step.
+    if said and run.step != run.course.last_step:
         warn_caller(f"fit: {said}")
     for each in callbacks:
         if isinstance(each, BestCheckpoint):

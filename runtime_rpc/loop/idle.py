@@ -148,7 +148,7 @@ OF_RUN: Sequence[Idle[Begun]] = (
     ),
     Idle(
         "feature_cache",
-        lambda it: it.feature_cache not in (USUAL_CACHE, 0, "0"),
+        lambda it: it.feature_cache != USUAL_CACHE,
         lambda it: step_features(it.run.trainer.manifest) is None,
         "no frozen layers of the step come first",
     ),

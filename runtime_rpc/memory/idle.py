@@ -17,11 +17,13 @@ class AtWork:
         manifest: of it.
         placement: that was asked for.
         follows: whether each step is to run by the plan that the memory allows.
+        has_budget: whether the plan is to be one that fits into a budget.
     """
 
     manifest: Manifest
     placement: Placement = field(default_factory=Placement)
     follows: bool = False
+    has_budget: bool = False
 
     @property
     def state(self) -> bool:
@@ -53,6 +55,12 @@ OF_MEMORY: Sequence[Idle[AtWork]] = (
         lambda it: not it.has_files(it.placement),
         "no tensor of the step lies in a file: that is for steps compiled with offload, and for "
         "offload_state",
+    ),
+    Idle(
+        "memory_budget",
+        lambda it: it.has_budget,
+        lambda it: len(it.manifest.plans) == 1,
+        "the artifact has one plan, which fits; memory_budget=auto compiles several",
     ),
     Idle(
         "follow_memory",

@@ -77,6 +77,7 @@ OF_A_RUN = {
     "--storage .": ["storage"],
     "--offload-state --storage .": [],
     "--follow-memory": ["follow-memory"],
+    "--memory-budget 1GiB --feature-cache 0": ["feature-cache", "memory-budget"],
     "--steps-per-call 2 --feature-cache 2MiB": ["feature-cache", "steps-per-call"],
     "--schedule step{every=4}": ["schedule"],
     "--validation {test} --patience 3 --validate-every 9": ["patience", "validate-every"],
@@ -98,6 +99,19 @@ def test_options_of_a_run(
     assert named(notes) == OF_A_RUN[options], lines
 
 
+@pytest.mark.parametrize("options", ["--ema", "--restore-best"])
+def test_an_error_is_not_contradicted(
+    digits: Digits, here: Path, capsys: pytest.CaptureFixture[str], options: str
+):
+    run = trained(digits, "--lr", "0.01", "--steps", "4", options)
+    assert main(run) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    # Nor does the note wait for another command.
+    assert main(["targets"]) == ExitCode.OK
+    assert "changes nothing" not in capsys.readouterr().err
+
+
 def test_a_run_without_an_update(digits: Digits, here: Path, capsys: pytest.CaptureFixture[str]):
     compiled = ["compile", str(digits.model), "--batch", "16", "--accumulate", "4", "-o", "a.odtc"]
     assert main([*compiled, "--seed", "1"]) == ExitCode.OK
@@ -106,4 +120,5 @@ def test_a_run_without_an_update(digits: Digits, here: Path, capsys: pytest.Capt
     assert main(["train", "a.odtc", *data]) == ExitCode.OK
     said = capsys.readouterr().err
     assert "note: --lr changes nothing: no update is made: the run has fewer steps" in said
+    assert "changed no weight" not in said
     assert "warm-up" not in said

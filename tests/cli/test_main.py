@@ -10,6 +10,7 @@ import pytest
 
 import odtc
 from odtc.cli.compiling import targets as targets_command
+from odtc.cli.console import ReaderGoneError
 from odtc.cli.main import build_parser, exit_codes, main
 from odtc.core.errors import ExitCode, UsageError
 from tests.timed import seconds
@@ -73,7 +74,14 @@ def test_options_are_not_abbreviated():
     ("error", "code", "text"),
     [
         (KeyboardInterrupt(), ExitCode.INTERRUPTED, "interrupted\n"),
-        (BrokenPipeError(), ExitCode.OUTPUT, ""),
+        (ReaderGoneError(), ExitCode.READER_GONE, ""),
+        # Of stdout it is the one above.
+        (
+            BrokenPipeError(errno.EPIPE, "Broken pipe"),
+            ExitCode.INTERNAL,
+            "internal error: BrokenPipeError: [Errno 32] Broken pipe\n"
+            "  hint: set ODTC_TRACEBACK=1 to see the traceback\n",
+        ),
         (
             MemoryError(),
             ExitCode.INTERNAL,
@@ -132,7 +140,7 @@ def unread(stream: str, *argv: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_reader_that_leaves_is_no_error():
     done = unread("stdout", "targets")
-    assert (done.returncode, done.stderr) == (ExitCode.OUTPUT, "")
+    assert (done.returncode, done.stderr) == (ExitCode.READER_GONE, "")
 
 
 def test_messages_that_nobody_reads_change_nothing():

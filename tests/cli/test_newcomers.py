@@ -126,7 +126,7 @@ def test_measurements_that_are_not_there_are_said(digits: Digits):
         for note in odtc.compile(digits.model, batch=2, database="tuned.json").manifest.notes
         if "measurements" in note
     ]
-    assert note == "there is no file of measurements 'tuned.json' yet"
+    assert note == "database changes nothing: there is no such file of measurements yet"
 
 
 def test_a_warm_up_longer_than_the_run_is_said(digits: Digits, tmp_path: Path, monkeypatch, capsys):

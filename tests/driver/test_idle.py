@@ -15,7 +15,7 @@ from odtc.driver.examination import examine
 from odtc.driver.options.step_options import StepOptions
 from tests.runtime_rpc.own_server import NATIVE, serving
 
-PLAIN, DROPPING, NORMALISED = "plain", "dropping", "normalised"
+PLAIN, DROPPING, NORMALISED, EMBEDDED = "plain", "dropping", "normalised", "embedded"
 BATCH = 8
 
 Case = tuple[str, Mapping[str, Any], str]
@@ -44,6 +44,26 @@ OF_DRAFTS: list[Case] = [
         {"optimizer": odtc.Update("sgd", groups=["*.bias{lr-factor=3}", "*{lr-factor=2}"])},
         "",
     ),
+    (
+        PLAIN,
+        {"optimizer": odtc.Update("sgd", groups=["*.bias{weight-decay=0}"])},
+        "each parameter would be updated so without it",
+    ),
+    (
+        PLAIN,
+        {"optimizer": odtc.Update("sgd{weight-decay=0.1}", groups=["*.bias{weight-decay=0}"])},
+        "",
+    ),
+    # The first keeps the second from the biases.
+    (
+        PLAIN,
+        {"optimizer": odtc.Update("sgd", groups=["*.bias{weight-decay=0}", "*{weight-decay=0.1}"])},
+        "",
+    ),
+    (PLAIN, {"lora": "rank=1,rslora=true"}, "all adapters have rank 1, whose root is 1"),
+    (PLAIN, {"lora": "rank=1,rslora=true,rank_pattern=0.*:2"}, ""),
+    (PLAIN, {"lora": "rank=2,dropout=0.1"}, ""),
+    (EMBEDDED, {"lora": "rank=2,targets=0.*,dropout=0.1"}, "adapters are of embeddings, which"),
     (PLAIN, {"layout": "cheapest"}, "the model has no images"),
     (NORMALISED, {"precision": "mixed", "layout": "auto"}, "in mixed precision"),
     (NORMALISED, {"layout": "cheapest"}, ""),
@@ -59,7 +79,8 @@ OF_STEPS: list[Case] = [
     (PLAIN, {"eval_batch": BATCH}, "so many samples are evaluated at once in any case"),
     (PLAIN, {"micro_batches": 2, "eval_batch": 4}, "so many samples are evaluated at once"),
     (PLAIN, {"eval_batch": (4, BATCH)}, ""),
-    (PLAIN, {"database": "records.jsonl"}, "nothing of this step was measured"),
+    (PLAIN, {"database": "records.jsonl"}, "there is no such file of measurements yet"),
+    (PLAIN, {"database": "empty.jsonl"}, "nothing of this step was measured"),
 ]
 
 
@@ -79,6 +100,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
                 torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten()
             ).append(torch.nn.Linear(64, 3)),
             images,
+        ),
+        EMBEDDED: (
+            torch.nn.Sequential(
+                torch.nn.Embedding(9, 4), torch.nn.Flatten(), torch.nn.Linear(8, 3)
+            ),
+            torch.zeros(BATCH, 2, dtype=torch.int64),
         ),
     }
     for name, (net, example) in nets.items():
@@ -112,6 +139,19 @@ def test_check_tells_what_the_model_shows(models: Mapping[str, Path], case: Case
     check(case, [*report.notes])
 
 
+@pytest.mark.parametrize("name", [PLAIN, DROPPING])
+def test_no_dropout_is_not_that_of_adapters(models: Mapping[str, Path], name: str):
+    said = "dropout is off in the model alone: adapters drop elements of their input"
+    for lora, dropout, is_said in (
+        ("rank=2,dropout=0.1", False, True),
+        ("rank=2,dropout=0.1", True, False),
+        ("rank=2", False, False),
+    ):
+        options = StepOptions(batch=BATCH, lora=lora, dropout=dropout)
+        report = examine(str(models[name]), parse_target("host-cpu"), options)
+        assert any(said in note for note in report.notes) is is_said
+
+
 def test_of_a_gpu_layouts_are_those_of_onnx(models: Mapping[str, Path]):
     options = StepOptions(batch=BATCH, layout="cheapest")
     report = examine(str(models[NORMALISED]), parse_target("android-opencl"), options)
@@ -123,6 +163,7 @@ def test_a_compile_notes_and_warns(
     models: Mapping[str, Path], case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
+    Path("empty.jsonl").touch()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         artifact = odtc.compile(models[case[0]], batch=BATCH, **case[1])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from odtc.cli.console import emit, emit_json, say, stages
+from odtc.cli.console import emit, emit_json, flush, say, stages
 from odtc.cli.options import add_json_option, at_least
 from odtc.core.errors import ExitCode
 
@@ -161,7 +161,7 @@ def _shell(args: argparse.Namespace) -> int:
         words = ["-t", f"{enter} exec sh -i"]
     else:
         words = [f"{enter} exec sh"]
-    sys.stdout.flush()
+    flush()
     with subprocess.Popen([find_adb(), "-s", args.serial, "shell", *words]) as shell:
         # Ctrl-C is the shell's, which it ends or not.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -70,7 +70,9 @@ class Running:
         from odtc.runtime_rpc.memory.idle import OF_MEMORY, AtWork
 
         placement = Placement(self.storage, self.offload_state)
-        facts = AtWork(trainer.manifest, placement, self.follow_memory)
+        facts = AtWork(
+            trainer.manifest, placement, self.follow_memory, has_budget=bool(self.memory_budget)
+        )
         for said in said_of_idle(OF_MEMORY, facts, flag_of):
             say(f"note: {said}")
 

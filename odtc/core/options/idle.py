@@ -32,7 +32,7 @@ class Idle(Generic[T]):
 def said_of_idle(
     table: Sequence[Idle[T]], facts: T, called: Callable[[str], str] = str
 ) -> Iterator[str]:
-    """Says which options were given and change nothing, each once.
+    """Says which options, or parts of them, were given and change nothing, each once.
 
     Args:
         table: of options; of several rows of one, the first that holds tells why.
@@ -41,9 +41,11 @@ def said_of_idle(
     """
     told = set()
     for row in table:
-        if row.option not in told and row.is_given(facts) and row.is_idle(facts):
-            told.add(row.option)
-            given = " ".join(filter(None, (called(row.option), row.part(facts))))
+        if not row.is_given(facts) or not row.is_idle(facts):
+            continue
+        given = " ".join(filter(None, (called(row.option), row.part(facts))))
+        if given not in told:
+            told.add(given)
             yield f"{given} changes nothing: {row.why}"
 
 

@@ -86,7 +86,13 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
     has_dropout = set_dropout(graph, options.dropout, options.seed)
     objective = join_losses(graph, source.terms)
     selection, adapters = choose(graph, options)
-    graph.tell_idle(said_of_idle(OF_DRAFT, Sketched(source, graph, selection, has_dropout)))
+    sketched = Sketched(source, graph, selection, has_dropout, adapters)
+    graph.tell_idle(said_of_idle(OF_DRAFT, sketched))
+    if sketched.has_dropping and not options.dropout:
+        graph.notes.append(
+            "dropout is off in the model alone: adapters drop elements of their input, unless LoRA "
+            "has dropout=0"
+        )
     require_no_statistics(source, selection.arguments(graph))
     require_finite(graph.parameters, selection.trained, source.broken)
     note_batch_norms(graph, selection.still)

@@ -7,13 +7,17 @@ does. A compile warns of them, and the artifact has them among its notes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from odtc.backends.targets import CPU
+from odtc.core.adapters import Adapter
 from odtc.core.options.idle import Idle
 from odtc.driver.drafts.source import Source
 from odtc.driver.layouts import AUTO, CHEAPEST
 from odtc.frontend.graph import Graph
+from odtc.frontend.optimizers.groups import Group, ParameterRule, rule_of
 from odtc.frontend.patterns.random_masks import DRAWING
+from odtc.frontend.trained.lora import LoRA, parse_lora
 from odtc.frontend.trained.selection import Selection
 
 _DROPOUT, _BATCH_NORM = "Dropout", "BatchNormalization"
@@ -30,12 +34,25 @@ class Sketched:
         graph: of the model's own nodes.
         selection: what is trained.
         has_dropout: whether the model has dropout, taken out or not.
+        adapters: that are trained.
     """
 
     source: Source
     graph: Graph
     selection: Selection
     has_dropout: bool
+    adapters: Sequence[Adapter] = ()
+
+    @property
+    def lora(self) -> LoRA | None:
+        """The adapters that were asked for."""
+        asked = self.source.options.lora
+        return parse_lora(asked) if isinstance(asked, str) else asked
+
+    @property
+    def has_dropping(self) -> bool:
+        """Whether adapters drop elements of their input."""
+        return any(each.dropout for each in self.adapters)
 
     @property
     def is_drawn(self) -> bool:
@@ -49,6 +66,21 @@ class Sketched:
         first = {next((g for g in groups if fnmatchcase(n, g)), "") for n in self.selection.trained}
         seen = {glob: groups.index(glob) for glob in groups}
         return [glob for n, glob in enumerate(groups) if glob not in first or seen[glob] < n]
+
+    @property
+    def plain_groups(self) -> list[str]:
+        """Groups without which each parameter would be updated in the same way."""
+        update = self.source.update
+        groups = update.parameter_groups
+        if not groups:
+            return []
+
+        def rules(of: Sequence[Group]) -> list[ParameterRule]:
+            return [rule_of(name, update.rule, of) for name in self.selection.trained]
+
+        found = rules(groups)
+        without = {g.glob: rules([*groups[:n], *groups[n + 1 :]]) for n, g in enumerate(groups)}
+        return [glob for glob in without if without[glob] == found and glob not in self.idle_groups]
 
     @property
     def has_one_layout(self) -> bool:
@@ -95,6 +127,27 @@ OF_DRAFT: Sequence[Idle[Sketched]] = (
         lambda it: bool(it.idle_groups),
         "an earlier group takes each parameter that it matches",
         lambda it: ", ".join(it.idle_groups),
+    ),
+    Idle(
+        "groups",
+        lambda it: bool(it.source.update.parameter_groups),
+        lambda it: bool(it.plain_groups),
+        "each parameter would be updated so without it",
+        lambda it: ", ".join(it.plain_groups),
+    ),
+    Idle(
+        "lora",
+        lambda it: it.lora is not None and it.lora.rslora,
+        lambda it: it.lora is not None and it.lora.has_one_scale([a.weight for a in it.adapters]),
+        "all adapters have rank 1, whose root is 1",
+        lambda _: "rslora",
+    ),
+    Idle(
+        "lora",
+        lambda it: it.lora is not None and it.lora.dropout > 0,
+        lambda it: not it.has_dropping,
+        "all adapters are of embeddings, which have none",
+        lambda _: "dropout",
     ),
     Idle(
         "layout",
@@ -179,6 +232,12 @@ OF_STEP: Sequence[Idle[Finished]] = (
         lambda it: bool(it.source.options.evaluated),
         lambda it: all(n >= it.samples for n in it.source.options.evaluated),
         "so many samples are evaluated at once in any case",
+    ),
+    Idle(
+        "database",
+        lambda it: it.source.options.database is not None and it.source.options.tuned,
+        lambda it: not Path(it.source.options.database or "").exists(),
+        "there is no such file of measurements yet",
     ),
     Idle(
         "database",

@@ -1,9 +1,7 @@
 """Notes on a step that was built: what its user should know of how it runs."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from odtc.backends.targets import Target
 from odtc.core.options.byte_sizes import AUTO
@@ -46,7 +44,7 @@ def notes_on(
         yield _said_of_plans(made)
     if built.winograd:
         yield f"{_kernels(len(built.winograd))} in Winograd's form: {', '.join(built.winograd)}"
-    yield from _measured(built.tuned, source.options.database)
+    yield from _measured(built.tuned)
     if built.lines.refused:
         yield f"there is no program for the native runtime: {built.lines.refused}"
 
@@ -88,10 +86,8 @@ def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
     return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"
 
 
-def _measured(tuned: Mapping[str, str], database: str | os.PathLike[str] | None) -> Iterator[str]:
-    """Notes on kernels whose loops were measured, and on the file of measurements."""
-    if database is not None and not Path(database).exists():
-        yield f"there is no file of measurements {os.fspath(database)!r} yet"
+def _measured(tuned: Mapping[str, str]) -> Iterator[str]:
+    """Notes on kernels whose loops were measured."""
     if tuned:
         counts = sorted(Counter(tuned.values()).items())
         sources = ", ".join(f"{count} on {source}" for source, count in counts)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import odtc
+from odtc.core.errors import BudgetError
 from odtc.runtime_rpc.loop.idle import OF_RUN
 from odtc.runtime_rpc.memory.idle import OF_MEMORY
 from tests.runtime_rpc.loop.models import BATCH, classed, step_of
@@ -37,7 +38,7 @@ RUNS: list[tuple[Mapping[str, Any], str]] = [
     ({"epochs": 1, "validate_every": 1, "callbacks": [odtc.EarlyStopping(patience=2)]}, ""),
     ({"steps_per_call": 2}, "steps_per_call changes nothing: the steps of this machine wait"),
     ({"feature_cache": "1MiB"}, "feature_cache changes nothing: no frozen layers of the step"),
-    ({"feature_cache": 0}, ""),
+    ({"feature_cache": 0}, "feature_cache changes nothing: no frozen layers of the step"),
 ]
 
 
@@ -154,7 +155,13 @@ def test_of_state_that_is_large_enough(tmp_path: Path):
 
 def test_of_plans(artifact: odtc.Artifact, folder: Path):
     said = "trainer: follow_memory changes nothing: the artifact has one plan"
-    check(told(artifact.trainer(threads=1).follow_memory), said)
+    trainer = artifact.trainer(threads=1)
+    check(told(trainer.follow_memory), said)
+    said = "trainer: memory_budget changes nothing: the artifact has one plan, which fits"
+    check(told(lambda: trainer.set_budget("64MiB")), said)
+    with warnings.catch_warnings(record=True) as caught, pytest.raises(BudgetError):
+        trainer.set_budget("1B")
+    assert not caught
 
 
 def test_of_a_folder_of_weights(artifact: odtc.Artifact, tmp_path: Path):
@@ -165,7 +172,7 @@ def test_of_a_folder_of_weights(artifact: odtc.Artifact, tmp_path: Path):
 
 
 def test_each_row_has_a_case():
-    apart = {"lr", "checkpoint_every", "follow_memory"}
+    apart = {"lr", "checkpoint_every", "follow_memory", "memory_budget"}
     reasons = [said.partition(": ")[2] for *_, said in (*RUNS, *MEMORY) if said]
     rows = [row for row in (*OF_RUN, *OF_MEMORY) if row.option not in apart]
     assert not [row for row in rows if not any(row.why.startswith(each) for each in reasons)]

@@ -261,12 +261,15 @@ def test_steps_that_came_to_no_update_are_said(tmp_path: Path, recwarn: pytest.W
     update = odtc.Update("sgd", accumulate=4)
     trainer = step_of(tmp_path, "cross-entropy", optimizer=update).trainer(threads=1)
     before = trainer.parameters()
-    with pytest.warns(
-        UserWarning, match="fit: the last 3 steps have changed no weight yet: 4 make"
-    ):
+    with pytest.warns(UserWarning, match="no update is made: the run has fewer steps") as said:
         trainer.fit((X, Y), lr=0.1, steps=3)
+    # Once: not at the end again.
+    assert len([each for each in said if "update" in str(each.message)]) == 1
     for name, value in trainer.parameters().items():
         np.testing.assert_array_equal(value, before[name])
     recwarn.clear()
     trainer.fit((X, Y), lr=0.1, steps=1)
     assert not [each for each in recwarn if "changed no weight" in str(each.message)]
+    # A run that ends before its last step leaves others.
+    with pytest.warns(UserWarning, match="the last step has changed no weight yet: 4 make"):
+        trainer.fit((X, Y), lr=0.1, steps=8, callbacks=[odtc.TimeLimit(1e-9)])
