@@ -50,6 +50,8 @@ from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.lengths.feed import feeding_of
 from odtc.runtime_rpc.loop.fitter import Fitter
 from odtc.runtime_rpc.loop.history import History
+from odtc.runtime_rpc.loop.measured.label_weights import LabelWeights, ignored_label
+from odtc.runtime_rpc.loop.measured.unlabelled import first_text
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.idle import OF_MEMORY, AtWork
 from odtc.runtime_rpc.memory.plans import Available
@@ -118,6 +120,8 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
         self._host = HostClock()
         self._engine = engine_of(bundle, session, placement, self._host)
         self._converter, self._evaluations = feeding_of(bundle.manifest, self._engine)
+        self._label_weights, self._label_weight = LabelWeights(bundle.manifest), 1.0
+        self._said_unlabelled = False
         self.use_threads(threads, cores)
 
     def __enter__(self) -> Self:
@@ -174,6 +178,18 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
         """The length at which the last step was taken, where the step has several; else 0."""
         self._turns.check()
         return self._engine.length
+
+    @property
+    def label_weight(self) -> float:
+        """What the labels of the last step weigh: the number that the mean of its loss is over.
+
+        That is how many labels are not ignored, or the sum of their classes' weights. So the loss
+        of several steps as one batch is the sum of `label_weight * loss` over that of
+        `label_weight`. It is 1 where each step counts the same: labels all count alike, or nothing
+        shows how they count, as in a loss that the model computes, or in several. It is 0 where no
+        label counts, whose loss is told as 0.
+        """
+        return self._label_weight
 
     @takes("trainer.use_threads", **THREADS)
     @alone
@@ -248,7 +264,9 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
 
         Returns:
             The mean loss of the batch before the update. With a loss scale, or `on_nonfinite`
-            "skip", it may be infinite or NaN: the update was left out then.
+            "skip", it may be infinite or NaN: the update was left out then. Of a batch without any
+            label that counts it is 0, and so are its gradients; a warning says so once. See
+            `label_weight` for means over steps.
 
         Raises:
             DataError: a shape, a dtype or a label does not fit.
@@ -260,7 +278,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
         """
         rate = learning_rate(lr)
         self._look_at_rows()
-        return next(self._take([self._converter.fed(x, y)], _nothing, lambda _: rate))
+        return next(self._take([self._fed(x, y)], _nothing, lambda _: rate))
 
     @takes("trainer.train", SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1))
     def train(
@@ -296,9 +314,15 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
         most = self._engine.at_once(steps_per_call)
         schedule = schedule_of(lr)
         pairing = Pairing(self._manifest)
-        upcoming = Upcoming(self._converter.fed(x, y) for x, y in pairs(batches, pairing))
+        upcoming = Upcoming(self._fed(x, y) for x, y in pairs(batches, pairing))
         while steps := upcoming.take(most):
             yield from self._take(steps, upcoming.look, schedule)
+
+    def _fed(self, x: Feed, y: Feed | None) -> Fed:
+        fed = self._converter.fed(x, y)
+        # Here, as a loader may fill the same arrays again.
+        fed.label_weight = self._label_weights.of(fed.whole)
+        return fed
 
     def _take(
         self,
@@ -314,6 +338,10 @@ class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
                 whole = steps[number - first].whole
                 fed = ((item.spec.name, array) for item, array in whole.items())
                 raise not_finite(loss, number + 1, rate, fed, self._kept())
+            self._label_weight = steps[number - first].label_weight
+            if not self._label_weight and not self._said_unlabelled:
+                self._said_unlabelled = True
+                warn_caller(first_text(number + 1, ignored_label(self._manifest)))
             yield loss
 
     def _call(

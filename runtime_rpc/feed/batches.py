@@ -122,10 +122,12 @@ class Fed:
 
     Attributes:
         whole: by the argument of a call that they are for.
+        label_weight: what the labels weigh together; see `LabelWeights`.
     """
 
     def __init__(self, whole: Mapping[Argument, np.ndarray], micro_batches: int) -> None:
         self.whole, self._micro_batches = whole, micro_batches
+        self.label_weight = 1.0
 
     @property
     def has_features(self) -> bool:

@@ -23,7 +23,7 @@ from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import schedule_of
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.callbacks import callbacks_of
-from odtc.runtime_rpc.loop.course import Course, unfinished_text
+from odtc.runtime_rpc.loop.course import Course
 from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
 from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
 from odtc.runtime_rpc.loop.going import go
@@ -34,7 +34,7 @@ from odtc.runtime_rpc.loop.measured.metrics import metrics_of
 from odtc.runtime_rpc.loop.measured.usual import with_usual
 from odtc.runtime_rpc.loop.measured.validation import Validation
 from odtc.runtime_rpc.loop.monitor import WITHOUT_VALIDATION
-from odtc.runtime_rpc.loop.run import Run
+from odtc.runtime_rpc.loop.run import Run, end_texts
 from odtc.runtime_rpc.loop.stopping import EarlyStopping
 from odtc.runtime_rpc.loop.trained import Trained
 
@@ -132,9 +132,7 @@ def _end(run: Run, callbacks: Sequence[Callback], length: int | None) -> None:
             f"fit: the schedule was made for {length} steps, as many as the data seemed to have "
             f"in {run.course.epochs} epochs; there were {run.step}"
         )
-    said = unfinished_text(run.trainer.steps, run.trainer.manifest.accumulate)
-    # Of a run that ends where it was to end, it was said before the first step.
-    if said and run.step != run.course.last_step:
+    for said in filter(None, end_texts(run)):
         warn_caller(f"fit: {said}")
     for each in callbacks:
         if isinstance(each, BestCheckpoint):

@@ -1,10 +1,14 @@
 """Takes the steps of a run: up to the end or to what stops it, with validations between them."""
 
+import math
 import time
 from collections.abc import Sequence
 
+from odtc.core.options.caller_warning import warn_caller
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.history import History, Row
+from odtc.runtime_rpc.loop.measured.label_weights import ignored_label
+from odtc.runtime_rpc.loop.measured.unlabelled import nothing_to_train, row_text
 from odtc.runtime_rpc.loop.run import Run
 
 
@@ -17,6 +21,7 @@ def go(run: Run, callbacks: Sequence[Callback]) -> History:
 
     Raises:
         OdtcError: as of `Trainer.train`, `Trainer.evaluate` and the callbacks.
+        DataError: no step of the run had a label that counts, at the end of an epoch.
     """
     going = _Going(run, callbacks)
     try:
@@ -74,17 +79,31 @@ class _Going:
 
     def _take(self, loss: float) -> None:
         run, now = self._run, self._run.now
-        run.step, run.loss = run.step + 1, loss
-        now.loss, now.count = now.loss + loss, now.count + 1
+        run.step, run.loss, weight = run.step + 1, loss, run.trainer.label_weight
+        run.label_weight, now.count = weight, now.count + 1
+        if weight:
+            now.loss, now.weight = now.loss + weight * loss, now.weight + weight
+        else:
+            now.unlabelled += 1
+            now.first_unlabelled = now.first_unlabelled or run.step
         self._tell("on_train_batch_end", run.step, loss)
 
     def _measure(self) -> None:
-        """Adds a row to the history."""
+        """Adds a row to the history.
+
+        Raises:
+            DataError: no step so far had a label that counts, and an epoch is over.
+        """
         run, now, validation = self._run, self._run.now, self._course.validation
+        is_over = self._course.feed.epoch_ends(run.step) or self._course.ends(run.step)
+        if now.unlabelled == run.step and is_over:
+            raise nothing_to_train(run.step, ignored_label(run.trainer.manifest))
         row: Row = {"step": run.step, "epoch": run.epoch, "lr": run.lr}
         if now.count:
-            row["loss"] = now.loss / now.count
-        now.loss, now.count = 0.0, 0
+            row["loss"] = now.loss / now.weight if now.weight else math.nan
+            if not now.weight:
+                warn_caller(row_text(run.step))
+        now.loss, now.count, now.weight = 0.0, 0, 0.0
         if validation:
             measured = validation.measure(run.trainer)
             row |= {f"val_{key}": value for key, value in measured.items()}

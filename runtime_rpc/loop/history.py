@@ -23,9 +23,10 @@ class History:
     the last bit, as one that was not.
 
     Attributes:
-        rows: each with `step`, `epoch` (from 1), `lr` of its last step, `loss` (the mean of those
-            of the steps since the row before), and where there is a validation `val_loss` and its
-            metrics, as `val_accuracy`.
+        rows: each with `step`, `epoch` (from 1), `lr` of its last step, `loss` (of the steps since
+            the row before: the mean over their labels, as these weigh in the loss; NaN where none
+            counts), and where there is a validation `val_loss` and its metrics, as `val_accuracy`.
+            A loss that the model computes, or of several terms, is the mean over the steps.
         stopped: why the run ended before its last step, an interrupt or an error too; empty where
             it did not.
         class_names: by the numbers of the classes, where the samples say them.
@@ -107,8 +108,11 @@ class Progress:
         start: the trainer's steps before the run.
         step: the trainer's steps at the checkpoint.
         rows: of the history.
-        loss: the sum of the losses since the last row.
+        loss: the sum of the losses since the last row, each times what its labels weigh.
         count: of these.
+        weight: of their labels, together.
+        unlabelled: steps so far without a label that counts.
+        first_unlabelled: the number of the first of them; 0 where there is none.
         notes: what callbacks keep, for JSON.
         class_names: see `History`.
         column_names: of each input that is made of columns, in their order.
@@ -119,6 +123,9 @@ class Progress:
     rows: list[Row] = field(default_factory=list)
     loss: float = 0.0
     count: int = 0
+    weight: float = 0.0
+    unlabelled: int = 0
+    first_unlabelled: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
     class_names: list[str] = field(default_factory=list)
     column_names: dict[str, list[str]] = field(default_factory=dict)
@@ -133,8 +140,10 @@ class Progress:
         if not text:
             return None
         try:
-            found = Progress(**json.loads(text))
-        except (TypeError, ValueError):
+            held = json.loads(text)
+            # Before losses were weighed, each step counted as one.
+            found = Progress(**{"weight": held["count"], **held})
+        except (KeyError, TypeError, ValueError):
             return None
         return found if found.step == step else None
 

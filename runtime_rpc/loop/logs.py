@@ -1,6 +1,7 @@
 """Logs of a run: JSON lines, and the format of TensorBoard."""
 
 import json
+import math
 import os
 import time
 from io import TextIOWrapper
@@ -23,8 +24,9 @@ class JsonLines(Callback):
     """Writes an object for each step and each row of the history, one a line.
 
     Steps have `step`, `epoch`, `loss`, `lr` and `time` (seconds since 1970), rows what the history
-    has, and `row` true. A run that is taken up goes on after its checkpoint: what is in the file of
-    later steps is left out, so that it has each step once.
+    has, and `row` true. The loss of a step without a label that counts is null. A run that is taken
+    up goes on after its checkpoint: what is in the file of later steps is left out, so that it has
+    each step once.
 
     Args:
         path: of the file.
@@ -44,7 +46,8 @@ class JsonLines(Callback):
 
     def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
         """See `Callback.on_train_batch_end`."""
-        said = {"step": step, "epoch": run.epoch, "loss": loss, "lr": run.lr}
+        known = loss if run.label_weight else math.nan
+        said = {"step": step, "epoch": run.epoch, "loss": known, "lr": run.lr}
         self._write(said | {"time": time.time()})
 
     def on_validation_end(self, run: "Run", row: "Row") -> None:
@@ -106,7 +109,8 @@ class TensorBoard(Callback):
 
     def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
         """See `Callback.on_train_batch_end`."""
-        self._writer.add_scalar("loss/step", loss, step)
+        if run.label_weight:
+            self._writer.add_scalar("loss/step", loss, step)
         self._writer.add_scalar("lr", run.lr, step)
 
     def on_validation_end(self, run: "Run", row: "Row") -> None:

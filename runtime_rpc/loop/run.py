@@ -9,8 +9,9 @@ from typing import Any
 
 from odtc.core.elsewhere.names import RUN
 from odtc.core.elsewhere.rows import no_attribute
-from odtc.runtime_rpc.loop.course import Course
+from odtc.runtime_rpc.loop.course import Course, unfinished_text
 from odtc.runtime_rpc.loop.history import History, Progress
+from odtc.runtime_rpc.loop.measured.unlabelled import total_text
 from odtc.runtime_rpc.loop.trained import Trained
 
 
@@ -31,10 +32,14 @@ class Run:
         step: the number of the step that was told last.
         seconds: that the steps of this process took.
         loss: of the last step; None before it.
+        label_weight: of the last step, as `Trainer.label_weight`: 0 where no label counts.
     """
 
     # What is set beside these, as Lightning's `should_stop`, is an error: nothing would come of it.
-    __slots__ = ("course", "history", "loss", "notes", "now", "seconds", "step", "trainer")
+    __slots__ = (
+        *("course", "history", "label_weight", "loss", "notes", "now", "seconds", "step"),
+        "trainer",
+    )
 
     def __init__(self, trainer: Trained, course: Course, start: int) -> None:
         self.trainer, self.course = trainer, course
@@ -47,6 +52,7 @@ class Run:
         self.step = trainer.steps - self.now.start
         self.seconds = 0.0
         self.loss: float | None = None
+        self.label_weight = 1.0
 
     def __getattr__(self, name: str) -> Any:
         raise no_attribute(self, name, RUN)
@@ -89,3 +95,21 @@ class Run:
         """
         self.note()
         self.trainer.save_checkpoint(path)
+
+
+def end_texts(run: Run) -> tuple[str, ...]:
+    """What is said at the end of a run of steps that did less than they seem to; some are empty."""
+    trainer, now = run.trainer, run.now
+    # Of a run that ends where it was to end, it was said before the first step.
+    is_whole = run.step == run.course.last_step
+    return (
+        "" if is_whole else unfinished_text(trainer.steps, trainer.manifest.accumulate),
+        _skipped_text(trainer.skipped, trainer.updates),
+        total_text(now.unlabelled, now.first_unlabelled, run.step),
+    )
+
+
+def _skipped_text(count: int, updates: int) -> str:
+    if not count:
+        return ""
+    return f"{count} of {updates} updates were left out: not all of their gradients were finite"

@@ -33,6 +33,12 @@ class Trained(Protocol):
     @property
     def length(self) -> int: ...  # noqa: D102
     @property
+    def label_weight(self) -> float: ...  # noqa: D102
+    @property
+    def updates(self) -> int: ...  # noqa: D102
+    @property
+    def skipped(self) -> int: ...  # noqa: D102
+    @property
     def frozen_writes(self) -> int | None: ...  # noqa: D102
 
     def features(  # noqa: D102

@@ -301,6 +301,19 @@ def diverging(place: Place) -> Argv:
     return ["train", *files, "--lr", "3e38", "--epochs", "9", "--checkpoint", "c"]
 
 
+def without_labels(place: Place) -> Argv:
+    """`odtc train` where the loss ignores each label."""
+    import odtc
+
+    model = place.write("linear.onnx", LINEAR.SerializeToString())
+    loss = odtc.CrossEntropy(ignore_index=-100)
+    odtc.compile(model, batch=2, loss=loss).save(place.inputs / "linear.odtc")
+    y = np.full(4, -100)
+    np.savez(place.inputs / "xy.npz", x=np.ones((4, 4), np.float32), y=y)
+    files = [str(place.inputs / "linear.odtc"), "--data", str(place.inputs / "xy.npz")]
+    return ["train", *files, "--lr", "0.1", "--epochs", "3", "--checkpoint", "c"]
+
+
 def unfit_metric(place: Place) -> Argv:
     """`odtc train` with a metric of numbers where labels are class numbers."""
     return train("--validation", str(place.digits.test), "--metrics", "mae")(place)

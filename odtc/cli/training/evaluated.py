@@ -26,6 +26,7 @@ def evaluation_of(
     if path is None:
         return lambda _: {}
     # Imported here: samples bring numpy.
+    from odtc.cli.training.loop import notes
     from odtc.runtime_rpc.loop.measured.metrics import Accuracy
     from odtc.runtime_rpc.loop.measured.usual import usual_metrics
     from odtc.runtime_rpc.loop.measured.validation import Validation
@@ -35,4 +36,9 @@ def evaluation_of(
     held = Validation(source, manifest, (*metrics, *usual_metrics(manifest)), ema)
     if held.note:
         say(f"note: {held.note}")
-    return lambda trainer: {_CALLED.get(k, k): value for k, value in held.measure(trainer).items()}
+
+    def measure(trainer: "Trainer") -> dict[str, float]:
+        with notes():
+            return {_CALLED.get(k, k): value for k, value in held.measure(trainer).items()}
+
+    return measure

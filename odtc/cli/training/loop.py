@@ -26,7 +26,7 @@ class Done:
         emulated: a device of it is emulated, and its times are not results.
         steps: number of steps that it took itself.
         seconds: wall time of all its steps.
-        loss: of its last step.
+        loss: of its last step that had a label that counts.
     """
 
     emulated: bool = False
@@ -64,7 +64,11 @@ class Told(Callback):
     def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
         """See `Callback.on_train_batch_end`."""
         done, plan = self._done, run.trainer.plan
-        done.steps, done.loss = done.steps + 1, loss
+        done.steps += 1
+        if run.label_weight:
+            done.loss, shown = loss, f"loss {loss:.4f}"
+        else:
+            shown = "no label counts"
         done.seconds, self._seconds = done.seconds + run.seconds - self._seconds, run.seconds
         if run.trainer.manifest.shorter:
             self._lengths[run.trainer.length] += 1
@@ -72,7 +76,7 @@ class Told(Callback):
             arena = readable_bytes(plan.arena_bytes)
             say(f"step {run.trainer.steps}: went on with an arena of {arena}, for the memory left")
             self._plan = plan
-        self._update(step, f"loss {loss:.4f}, {done.time_text()}")
+        self._update(step, f"{shown}, {done.time_text()}")
 
     def on_train_end(self, run: "Run") -> None:
         """See `Callback.on_train_end`; of several lengths it is told how many steps each took."""
@@ -121,14 +125,14 @@ def take_steps(run: "Run", callbacks: Sequence[Callback], done: Done) -> StopReq
 
     total = run.course.last_step
     assert total is not None
-    with interruption(at_once=False) as asked, _shown(total, done) as views, _notes():
+    with interruption(at_once=False) as asked, _shown(total, done) as views, notes():
         go(run, [*views, Signals(asked), *callbacks])
     return asked
 
 
 @contextmanager
-def _notes() -> Iterator[None]:
-    """Says what callbacks warn of as notes: no line of a user's code would be told with it."""
+def notes() -> Iterator[None]:
+    """Says what is warned of as notes: no line of a user's code would be told with it."""
     with warnings.catch_warnings():
         shown = warnings.showwarning
 

@@ -34,6 +34,7 @@ def find_rate(trainer: "Trainer", stream: "Stream", steps_per_call: int, *, is_j
         OdtcError: as of `Trainer.find_learning_rate`.
     """
     # Imported here, for a quick `--help`.
+    from odtc.cli.training.loop import notes
     from odtc.runtime_rpc.loop.rates.range_test import RangeTest
 
     test = RangeTest()
@@ -42,7 +43,8 @@ def find_rate(trainer: "Trainer", stream: "Stream", steps_per_call: int, *, is_j
         def told(number: int, loss: float) -> None:
             update(number, f"learning rate {test.rate(number - 1):.2g}, loss {loss:.4f}")
 
-        curve = test.run(trainer, stream, steps_per_call, told)
+        with notes():
+            curve = test.run(trainer, stream, steps_per_call, told)
     if is_json:
         emit_json(curve.as_data())
     else:

@@ -256,7 +256,7 @@ def run(args: argparse.Namespace) -> int:
         if said := keep_features(going, kept_bytes):
             say(f"note: {said}")
         ended = take_steps(going, callbacks, done)
-        _say_left_out(trainer, is_whole=going.step == planned.last_step)
+        _say_left_out(going)
         if ended.number:
             return ended
         _say_stopped(going, best)
@@ -349,13 +349,9 @@ def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> None:
         say(f"note: the weights are those of step {run.step}; the best are in {best.path}: {what}")
 
 
-def _say_left_out(trainer: "Trainer", *, is_whole: bool) -> None:
-    """Says which steps have changed no weight; of a whole run that was said before the first."""
-    from odtc.runtime_rpc.loop.course import unfinished_text
+def _say_left_out(run: "Run") -> None:
+    """Says which steps have changed no weight, or had no label."""
+    from odtc.runtime_rpc.loop.run import end_texts
 
-    said = unfinished_text(trainer.steps, trainer.manifest.accumulate)
-    if said and not is_whole:
+    for said in filter(None, end_texts(run)):
         say(f"note: {said}")
-    if count := trainer.skipped:
-        what = f"{count} of {trainer.updates} updates were left out"
-        say(f"note: {what}: not all of their gradients were finite")

@@ -5,6 +5,7 @@ loss is a sum over a weight, and both are added up in float64. So the last batch
 partial, counts as its samples do. A loss that is a sum is told as that of one batch of the step.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -20,7 +21,8 @@ def _log_softmax(scores: np.ndarray, axis: int) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 
 
-def _factors(text: str | None, count: int) -> np.ndarray:
+def factors(text: str | None, count: int) -> np.ndarray:
+    """Factors of so many classes, as the text of a loss has them; ones where it has none."""
     return np.ones(count) if text is None else np.array([float(part) for part in text.split(":")])
 
 
@@ -44,7 +46,7 @@ def _likelihood(
     if "ignore-index" in options:
         kept = numbers != int(options["ignore-index"])
         logs, numbers = logs[kept], numbers[kept]
-    weights = _factors(options.get("weight"), count)
+    weights = factors(options.get("weight"), count)
     chosen = logs[np.arange(len(numbers)), numbers]
     total = -(1 - smoothing) * (chosen * weights[numbers]).sum()
     if smoothing:
@@ -57,7 +59,7 @@ def _of_soft_labels(
 ) -> tuple[float, float]:
     count, smoothing = logs.shape[-1], float(options.get("label-smoothing", 0))
     target = labels * (1 - smoothing) + smoothing / count
-    total = -(logs * target * _factors(options.get("weight"), count)).sum()
+    total = -(logs * target * factors(options.get("weight"), count)).sum()
     return float(total), logs.size / count
 
 
@@ -88,7 +90,7 @@ def _smooth_l1(x: np.ndarray, y: np.ndarray, options: Mapping[str, str]) -> np.n
 
 
 def _binary(x: np.ndarray, y: np.ndarray, options: Mapping[str, str]) -> np.ndarray:
-    factor = 1 + (_factors(options.get("pos-weight"), 1) - 1) * y
+    factor = 1 + (factors(options.get("pos-weight"), 1) - 1) * y
     return (1 - y) * x + factor * (np.log1p(np.exp(-np.abs(x))) + np.maximum(-x, 0))
 
 
@@ -138,10 +140,10 @@ class LossSum:
         self.samples += samples
 
     def value(self) -> float:
-        """The loss of all of them; 0 where none counts, as in a step."""
+        """The loss of all of them; NaN where no label counts, as the mean of nothing."""
         if self.options.get("reduction") == "sum":
             return self.total * self.batch / self.samples
-        return self.total / self.weight if self.weight else 0.0
+        return self.total / self.weight if self.weight else math.nan
 
 
 def _numbers(labels: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 from odtc.core.artifact.manifest import Evaluation, Manifest
 from odtc.core.errors import DataError, UsageError
 from odtc.core.ir.place import Place
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.source import Arrays, Source
 from odtc.runtime_rpc.loop.measured.at_once import samples_at_once
@@ -28,6 +29,7 @@ from odtc.runtime_rpc.loop.measured.metrics import (
     Metric,
 )
 from odtc.runtime_rpc.loop.measured.terms import LossTerm, label_of, loss_terms
+from odtc.runtime_rpc.loop.measured.unlabelled import validation_text
 from odtc.runtime_rpc.loop.trained import Trained
 
 _LOGITS = "bce-with-logits"
@@ -99,6 +101,8 @@ class Validation:
     def measure(self, trainer: Trained) -> dict[str, float]:
         """The loss, as of all samples in one batch, and the metrics, by their names.
 
+        They are NaN, and a warning says so, where no label counts.
+
         Raises:
             DataError: samples do not fit the step.
             DeviceError: the device failed.
@@ -120,6 +124,8 @@ class Validation:
                 metric.add(scores[self._main.output.name], y[self._compared.spec.name])
         found = {metric.metric.key: metric.value() for metric in metrics}
         if losses:
+            if not all(each.weight for each in losses):
+                warn_caller(validation_text(self.source.where))
             weights = (term.weight for term in self._terms)
             value = sum(w * each.value() for w, each in zip(weights, losses, strict=True))
             found = {LOSS: value, **found}

@@ -17,6 +17,8 @@ from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import NumericError, UsageError
 from odtc.runtime_rpc.data.source import Batch
 from odtc.runtime_rpc.loop.feed import Feed
+from odtc.runtime_rpc.loop.measured.label_weights import ignored_label
+from odtc.runtime_rpc.loop.measured.unlabelled import nothing_to_train
 from odtc.runtime_rpc.loop.rates.curve import RateCurve
 from odtc.runtime_rpc.loop.trained import Trained
 
@@ -96,23 +98,32 @@ class RangeTest:
         told: Callable[[int, float], None],
     ) -> RateCurve:
         accumulate = trainer.manifest.accumulate
-        before, losses, stopped = trainer.steps // accumulate, [], ""
+        before, stopped = trainer.steps // accumulate, ""
+        number, losses = 0, list[float]()
+        rates: list[float] = []
         steps = islice(batches(feed), self.points * accumulate)
 
         def rate(updates: int) -> float:
             return self.rate(min(updates - before, self.points - 1))
 
-        taken = trainer.train(steps, rate, steps_per_call)
+        weighed = ((trainer.label_weight, s) for s in trainer.train(steps, rate, steps_per_call))
         try:
-            while part := [*islice(taken, accumulate)]:
-                losses.append(math.fsum(part) / len(part))
-                told(len(losses), losses[-1])
+            for number in range(self.points):
+                part = [*islice(weighed, accumulate)]
+                weight = math.fsum(each for each, _ in part)
+                # An update without a label that counts has no loss: it is no point of the curve.
+                if not weight:
+                    continue
+                losses.append(math.fsum(each * loss for each, loss in part if each) / weight)
+                rates.append(self.rate(number))
+                told(number + 1, losses[-1])
                 if stopped := _diverged(losses):
                     break
         except NumericError as error:
-            stopped = f"{error.what.splitlines()[0]}, at {self.rate(len(losses)):.2g}"
-        rates = tuple(map(self.rate, range(len(losses))))
-        return RateCurve(rates, tuple(losses), stopped)
+            stopped = f"{error.what.splitlines()[0]}, at {self.rate(number):.2g}"
+        if not losses and not stopped:
+            raise nothing_to_train(self.points * accumulate, ignored_label(trainer.manifest))
+        return RateCurve(tuple(rates), tuple(losses), stopped)
 
 
 def batches(feed: Feed) -> Iterator[Batch]:

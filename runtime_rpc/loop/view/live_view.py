@@ -82,8 +82,9 @@ class LiveView(Callback):
 
     def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
         """See `Callback.on_train_batch_end`."""
-        self._losses.add(step, loss)
-        self._last["loss"] = loss
+        self._losses.add(step, loss, run.label_weight)
+        if run.label_weight:
+            self._last["loss"] = loss
         if run.is_at_rest:
             self._draw(run)
 

@@ -29,6 +29,7 @@ from tests.errors.causes import (
     with_small_temporary,
     without,
     without_adb,
+    without_labels,
     without_linker,
 )
 from tests.errors.damage import (
@@ -131,6 +132,7 @@ OF_RUNS: dict[str, Cause] = {
     "learning rate not a number": train("--lr", "nan"),
     "learning rate beyond float32": train("--lr", "1e39"),
     "learning rate too high": diverging,
+    "no label counts": without_labels,
     # outputs
     "output's folder missing": compile_digits("-o", "no/x.odtc"),
     "output is a folder": compile_digits("-o", "."),

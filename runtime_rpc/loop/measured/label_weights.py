@@ -1,0 +1,92 @@
+"""How much the loss of a step counts in a mean over several steps: as much as its labels weigh.
+
+A loss that is a mean over the labels that it does not ignore, or over their classes' weights, is
+over another number in each batch. The loss of several batches as one, as a validation tells it, is
+the mean of theirs weighed by that: `sum(weight * loss) / sum(weight)`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from odtc.core.artifact.manifest import Manifest
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.loop.measured.loss_values import factors
+from odtc.runtime_rpc.loop.measured.terms import LossTerm, loss_terms
+
+Labels = Mapping[str, np.ndarray]
+
+
+class LabelWeights:
+    """What the labels of the batches of a step weigh.
+
+    Args:
+        manifest: of the step.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        terms = loss_terms(manifest)
+        self._of = _rule(terms, has_lengths=bool(manifest.shorter))
+
+    def of(self, fed: Mapping[Argument, np.ndarray]) -> float:
+        """What the labels of a batch weigh together: the number that the mean of its loss is over.
+
+        1 of every batch where that number is the same for all, or where nothing shows it: the model
+        computes the loss, or there are several. 0 where no label counts.
+
+        Args:
+            fed: what a step is fed, by its arguments; class numbers are in their range.
+        """
+        if self._of is None:
+            return 1.0
+        return self._of({i.spec.name: each for i, each in fed.items() if i.role is Role.LABEL})
+
+
+def ignored_label(manifest: Manifest) -> int | None:
+    """The label that takes no part in a loss; None where each counts by its class."""
+    found = (item.classes.ignored for item in manifest.labels if item.classes)
+    return next((each for each in found if each is not None), None)
+
+
+def _rule(terms: Sequence[LossTerm], *, has_lengths: bool) -> Callable[[Labels], float] | None:
+    """What makes the weight of labels; None where it is 1."""
+    counting = [term for term in terms if _counts(term)]
+    if len(terms) == 1 and terms[0].options.get("reduction", _usual(terms[0])) == "mean":
+        if counting:
+            return partial(_weight, terms[0])
+        return partial(_size, terms[0]) if has_lengths and terms[0].label else None
+    if counting and len(counting) == len(terms):
+        return partial(_any, counting)
+    return None
+
+
+def _counts(term: LossTerm) -> bool:
+    """Whether a label of it may count for nothing, or for more than another."""
+    is_of_classes = term.label is not None and term.label.classes is not None
+    return is_of_classes and bool({"ignore-index", "weight"} & term.options.keys())
+
+
+def _usual(term: LossTerm) -> str:
+    return "batchmean" if term.name == "kl-div" else "mean"
+
+
+def _weight(term: LossTerm, labels: Labels) -> float:
+    """How many labels of a term are not ignored, or what their classes weigh."""
+    assert term.label
+    assert term.label.classes
+    held, ignored = labels[term.label.spec.name], term.options.get("ignore-index")
+    kept = held.reshape(-1) if ignored is None else held[held != int(ignored)]
+    if "weight" not in term.options:
+        return float(kept.size)
+    return float(factors(term.options["weight"], term.label.classes.count)[kept].sum())
+
+
+def _size(term: LossTerm, labels: Labels) -> float:
+    """How many labels there are, of a step that has several lengths."""
+    assert term.label
+    return float(labels[term.label.spec.name].size)
+
+
+def _any(terms: Sequence[LossTerm], labels: Labels) -> float:
+    return float(any(_weight(term, labels) for term in terms))

@@ -1,0 +1,70 @@
+"""What is said of batches without a label that counts, whose loss is the mean of nothing.
+
+PyTorch's loss is a NaN there, which spoils all weights. odtc's is 0, with gradients of 0: the step
+is taken as any other, in an app, too, so that steps are counted alike everywhere.
+"""
+
+from odtc.core.errors import DataError
+
+_HINT = (
+    "look at how labels are made: a prompt that fills its row leaves none, nor does a row that is "
+    "filled up as a whole"
+)
+
+
+def first_text(step: int, ignored: int | None) -> str:
+    """Says that a batch is such a one.
+
+    Args:
+        step: its number.
+        ignored: the label that takes no part in the loss; None where each counts by its class.
+    """
+    return (
+        f"step {step}: no label of its batch counts ({_why(ignored)}). Its loss is told as 0, and "
+        "left out of means over steps; its gradients are 0, by which an optimizer with momentum or "
+        "weight decay still moves weights. Other such batches are counted, and not told of"
+    )
+
+
+def total_text(count: int, first: int, steps: int) -> str:
+    """Says how many there were, of so many steps of a run; empty where there was none.
+
+    Args:
+        count: of them.
+        first: the number of the first one's step.
+        steps: of the run.
+    """
+    if not count:
+        return ""
+    return (
+        f"the batches of {count} of {steps} steps had no label that counts, the first of them at "
+        f"step {first}: they are left out of the loss of the run"
+    )
+
+
+def row_text(step: int) -> str:
+    """Says that a row of a history has no loss, as no step of it had a label that counts."""
+    return (
+        f"no batch up to step {step} has had a label that counts since the row before: the loss of "
+        "this row is no number"
+    )
+
+
+def validation_text(where: str) -> str:
+    """Says that a validation has no loss, as no label of its samples counts."""
+    return f"{where}: no label of the validation data counts, so its loss is no number"
+
+
+def nothing_to_train(steps: int, ignored: int | None) -> DataError:
+    """The error of a run whose steps had no label that counts, at the end of an epoch."""
+    return DataError(
+        f"no label counts in any batch of the {steps} steps so far ({_why(ignored)})",
+        where="labels",
+        hint=_HINT,
+    )
+
+
+def _why(ignored: int | None) -> str:
+    if ignored is None:
+        return "the weights of their classes are 0"
+    return f"each is {ignored}, which the loss ignores"
