@@ -100,10 +100,12 @@ class Update:
         loss_scale: `dynamic`, or its options.
         on_nonfinite: what becomes of a step whose loss or gradients are not finite: `stop` is an
             error, `skip` leaves weights, state and the count of updates as they were, to the bit.
-            That needs all gradients at once, as `clip_norm` does. A loss scale skips in any case.
+            That needs all gradients at once, as `clip_norm` does. By default `stop`; a loss scale
+            skips, and is an error where it cannot shrink any more, so `stop` does not go with it.
 
     Raises:
-        UsageError: a value is outside its bound, or there are two kinds of clipping.
+        UsageError: a value is outside its bound, there are two kinds of clipping, or a loss scale
+            and `stop`.
     """
 
     optimizer: Optimizer | str
@@ -113,7 +115,7 @@ class Update:
     accumulate: int = count(1)
     ema: float | None = fraction(None)
     loss_scale: LossScale | str | None = field(default=None)
-    on_nonfinite: str = text(STOP)
+    on_nonfinite: str | None = text(None)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -132,9 +134,28 @@ class Update:
                 f"loss_scale {self.loss_scale!r} is neither a LossScale nor its text",
                 hint=f"write such as dynamic, or LossScale(initial={self.loss_scale!r})",
             )
-        if self.on_nonfinite not in _ON_NONFINITE:
+        if self.on_nonfinite not in (None, *_ON_NONFINITE):
             raise UsageError(
                 f"on_nonfinite {self.on_nonfinite!r}", hint=f"give {' or '.join(_ON_NONFINITE)}"
+            )
+        if self.scaling:
+            self.check_may_scale("loss_scale")
+
+    def check_may_scale(self, what: str) -> None:
+        """Checks that the loss may be scaled, which leaves updates out.
+
+        Args:
+            what: scales it.
+
+        Raises:
+            UsageError: each loss that is not finite was to be an error.
+        """
+        if self.on_nonfinite == STOP:
+            raise UsageError(
+                f"on_nonfinite {STOP!r} with {what}: where gradients overflow, a loss scale "
+                "shrinks, and leaves the update out",
+                hint="leave on_nonfinite out: a run says how many updates were left out, and ends "
+                "where the scale cannot shrink any more",
             )
 
     @property
@@ -178,7 +199,8 @@ class Update:
         data = {name: getattr(self, name) for name in options_of(Update)}
         groups = [dataclasses.asdict(group) for group in self.parameter_groups]
         scale = self.scaling and dataclasses.asdict(self.scaling)
-        return {"groups": groups, **data, "loss_scale": scale}
+        on_nonfinite = self.on_nonfinite or STOP
+        return {"groups": groups, **data, "loss_scale": scale, "on_nonfinite": on_nonfinite}
 
 
 def _groups(given: Any, optimizer: Optimizer) -> tuple[Group, ...]:

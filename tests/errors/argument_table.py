@@ -204,7 +204,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "accumulate": NOT_OPTION_COUNT,
         "ema": (True, "much", [0.9], 1, -0.5, np.nan),
         "loss_scale": (5, True, "", "static", [1024.0], 1024.0),
-        "on_nonfinite": (5, None, "", "raise", True),
+        "on_nonfinite": (5, "", "raise", True),
     },
     "TensorSpec": {
         "name": (5, b"x", None, ["x"], True),

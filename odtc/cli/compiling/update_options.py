@@ -48,9 +48,8 @@ def add_update_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--on-nonfinite",
         choices=("stop", "skip"),
-        default="stop",
         help="a loss or gradients that are not finite are an error, or their update is left out "
-        "(default: stop)",
+        "(default: stop; a loss scale skips, and does not go with stop)",
     )
 
 

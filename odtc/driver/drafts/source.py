@@ -117,6 +117,7 @@ def read_source(
     has_half = is_mixed and target.has_half_arithmetic
     update = update_of(options)
     if has_half and update.scaling is None:
+        update.check_may_scale(f"precision mixed on {target.name}")
         update = dataclasses.replace(update, loss_scale="dynamic")
     terms = terms_of(options.loss)
 

@@ -69,6 +69,11 @@ OF_OPTIONS: dict[str, Cause] = {
     "ema 1": compile_digits("--ema", "1"),
     "loss scale unknown": compile_digits("--loss-scale", "static"),
     "loss scale's option out of range": compile_digits("--loss-scale", "dynamic{interval=0}"),
+    "loss scale and stop": compile_digits("--loss-scale", "dynamic", "--on-nonfinite", "stop"),
+    "mixed precision and stop": compile_digits(
+        *("--precision", "mixed", "--target", "host-cpu{mcpu=sapphirerapids}"),
+        *("--on-nonfinite", "stop"),
+    ),
     "schedule unknown": train("--schedule", "exponential"),
     "schedule's option unknown": train("--schedule", "cosine{every=3}"),
     "schedule's option missing": train("--schedule", "step"),
