@@ -132,7 +132,9 @@ ODTC_API const odtc_tensor *odtc_find(const odtc_trainer *trainer, const char *n
 /* Takes a step with what lies in the inputs and labels, which it leaves there. `loss` is the mean loss of the batch before
    the update; NULL if it is not wanted. It may be infinite or NaN where the step leaves out such updates by itself.
    With ODTC_NOT_FINITE it is the one that the message has: where the loss was finite, and only the update was not,
-   to a part in 16,000. */
+   to a part in 16,000. Of a batch without a label that counts, as where all are those that the loss ignores, it is 0, and
+   so are the gradients: the step is taken, by which momentum and decay move weights. Leave its loss out of a mean over
+   steps; where a loss ignores labels, such a mean is of each step's loss times the number of its labels that count. */
 ODTC_API odtc_code odtc_step(odtc_trainer *trainer, float learning_rate, double *loss);
 
 /* Takes a step of which frozen layers' part is left out: what they make of the inputs lies in the arguments of the role

@@ -94,6 +94,7 @@ class Trainer {
     if (const odtc_tensor *found = odtc_find(trainer_.get(), name.c_str())) return Tensor(*found);
     throw Error(ODTC_USAGE, ("there is no tensor " + name).c_str());
   }
+  // The mean loss of the batch before the update; 0 where none of its labels counts, see odtc_step().
   double step(float learning_rate) {
     double loss = 0;
     check(odtc_step(trainer_.get(), learning_rate, &loss));

@@ -71,6 +71,9 @@ public final class Trainer {
   }
 
   /// Takes a step with what was written to inputs and labels; the mean loss before the update.
+  ///
+  /// It is 0 of a batch without a label that counts, as where all are those that the loss ignores, whose
+  /// gradients are 0, too: leave it out of a mean over steps.
   public func step(learningRate: Float) throws -> Double {
     var loss = 0.0
     try check(odtc_step(handle, learningRate, &loss))

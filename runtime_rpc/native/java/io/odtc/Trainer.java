@@ -66,7 +66,8 @@ public final class Trainer implements AutoCloseable {
     /**
      * Takes a step with what was written to inputs and labels.
      *
-     * @return the mean loss of the batch before the update
+     * @return the mean loss of the batch before the update; 0 of a batch without a label that counts, as where all are
+     *     those that the loss ignores, whose gradients are 0, too: leave it out of a mean over steps
      * @throws TrainerException something fed is out of its bounds, or the step is not finite
      */
     public double step(float learningRate) {
