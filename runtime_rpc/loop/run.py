@@ -11,6 +11,7 @@ from odtc.core.elsewhere.names import RUN
 from odtc.core.elsewhere.rows import no_attribute
 from odtc.runtime_rpc.loop.course import Course, unfinished_text
 from odtc.runtime_rpc.loop.history import History, Progress
+from odtc.runtime_rpc.loop.measured.label_weights import mean_text
 from odtc.runtime_rpc.loop.measured.unlabelled import total_text
 from odtc.runtime_rpc.loop.trained import Trained
 
@@ -106,6 +107,7 @@ def end_texts(run: Run) -> tuple[str, ...]:
         "" if is_whole else unfinished_text(trainer.steps, trainer.manifest.accumulate),
         _skipped_text(trainer.skipped, trainer.updates),
         total_text(now.unlabelled, now.first_unlabelled, run.step),
+        mean_text(trainer.manifest) if run.course.validation else "",
     )
 
 

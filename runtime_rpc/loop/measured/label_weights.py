@@ -49,6 +49,20 @@ def ignored_label(manifest: Manifest) -> int | None:
     return next((each for each in found if each is not None), None)
 
 
+def mean_text(manifest: Manifest) -> str:
+    """Says that losses of rows are means over steps, though labels count differently; else empty.
+
+    So it is where there are several losses, of whose sum nothing shows what each label has of it.
+    """
+    terms = loss_terms(manifest)
+    if len(terms) < 2 or not any(map(_counts, terms)):
+        return ""
+    return (
+        "the loss of the history is a mean over steps, each of which counts the same: there are "
+        "several losses, which are means over different labels; that of a validation is over labels"
+    )
+
+
 def _rule(terms: Sequence[LossTerm], *, has_lengths: bool) -> Callable[[Labels], float] | None:
     """What makes the weight of labels; None where it is 1."""
     counting = [term for term in terms if _counts(term)]
@@ -76,9 +90,12 @@ def _weight(term: LossTerm, labels: Labels) -> float:
     assert term.label
     assert term.label.classes
     held, ignored = labels[term.label.spec.name], term.options.get("ignore-index")
-    kept = held.reshape(-1) if ignored is None else held[held != int(ignored)]
-    if "weight" not in term.options:
-        return float(kept.size)
+    if ignored is None:
+        kept = held
+    elif "weight" in term.options:
+        kept = held[held != int(ignored)]
+    else:
+        return float(np.count_nonzero(held != int(ignored)))
     return float(factors(term.options["weight"], term.label.classes.count)[kept].sum())
 
 

@@ -44,6 +44,7 @@ def test_an_update_is_that_of_all_tokens(
                 expected = loss_of(module, batch, rows)
                 (expected * sum(rows) / tokens).backward()
                 assert trainer.step(*batch, lr=0.5) == pytest.approx(expected.item(), rel=1e-6)
+                assert trainer.label_weight == sum(rows)
             by_torch.step()
         weights = trainer.parameters()
     for name, value in module.state_dict().items():

@@ -20,6 +20,7 @@ import torch.nn.functional as F  # noqa: N812
 
 import odtc
 from odtc.core.errors import DataError
+from odtc.runtime_rpc.loop.history import Progress
 from odtc.runtime_rpc.loop.view.points import Points
 from tests.runtime_rpc.loop.models import BATCH, classed, saved, step_of
 from tests.runtime_rpc.own_server import serving
@@ -242,6 +243,14 @@ def test_a_run_on_a_device_says_the_same(artifact: odtc.Artifact, tmp_path: Path
     assert len(said[0]) == 2
 
 
+def test_a_run_of_before_losses_were_weighed_goes_on():
+    """Each of its steps counted as one."""
+    text = Progress(step=3, loss=4.5, count=3).to_text()
+    before = {k: v for k, v in json.loads(text).items() if "unlabelled" not in k and k != "weight"}
+    found = Progress.of_text(json.dumps(before), 3)
+    assert found == Progress(step=3, loss=4.5, count=3, weight=3)
+
+
 def test_the_range_test_leaves_updates_without_labels_out(artifact: odtc.Artifact):
     with pytest.warns(UserWarning, match="step 2: no label of its batch counts"):
         curve = artifact.trainer(threads=1).find_learning_rate(in_order(SOME), points=18)
@@ -284,3 +293,6 @@ def test_each_of_several_losses_counts_a_step_that_has_a_label_of_one(tmp_path: 
     weights, said = warned(lambda: [trainer.label_weight for _ in steps])
     assert weights == [1, 1, 0]
     assert said[-1].startswith("step 3: no label of its batch counts")
+    both = dict(zip(names, (WHOLE, WHOLE), strict=True))
+    _, said = warned(lambda: trainer.fit((X, both), lr=0.0, validation=(X, both)))
+    assert any("the loss of the history is a mean over steps" in each for each in said)
