@@ -22,6 +22,15 @@ from odtc.runtime_rpc.native.build import FOLDER, compile_runtime, compiler_of_c
 from tests.native.parity import TARGET, bits, tvm_trainer, unpacked
 from tests.native.sanitized import PROGRAMS
 from tests.needs import needs
+from tests.runtime_rpc.lengths.languages import (
+    BATCH,
+    IGNORED,
+    LENGTHS,
+    LOSS,
+    WORDS,
+    decoder,
+    save,
+)
 
 STEPS = 4
 # Around the example of docs/native_runtime.md.
@@ -49,8 +58,8 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The classes of an app's archive, and this machine's runtime for the JVM."""
     folder, include = tmp_path_factory.mktemp("jvm"), jni_folder()
     (jar := folder / "classes.jar").write_bytes(classes_jar())
-    demo = str(PROGRAMS / "Demo.java")
-    command = ["javac", "-Xlint:all", "-Werror", "-cp", str(jar), "-d", str(folder), demo]
+    programs = [str(PROGRAMS / name) for name in ("Demo.java", "Lengths.java")]
+    command = ["javac", "-Xlint:all", "-Werror", "-cp", str(jar), "-d", str(folder), *programs]
     subprocess.run(command, check=True)
     flags = (f"-I{include}", f"-I{include}/linux", f"-I{FOLDER}", "-Wall", "-Wextra", "-Werror")
     output = folder / "libodtc.so"
@@ -77,37 +86,46 @@ def test_codes_are_those_of_the_header() -> None:
     assert len(header) == 15
 
 
-def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
-    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
-    artifact = odtc.compile(path, TARGET, batch=8, optimizer=odtc.AdamW())
-    folder = unpacked(artifact, tmp_path / "of 😀é")
-    shutil.copy(folder / "step.so", folder / "libdigits_kernels.so")
-    before = {path.name for path in folder.iterdir()}
+def run_in_jvm(classes: Path, program: str, folder: Path, *words: str) -> list[str]:
+    """What a program prints, whose first word is a folder of an artifact's members."""
     path = f"{classes}:{classes / 'classes.jar'}"
-    command = ["java", f"-Djava.library.path={classes}", "-cp", path, "Demo"]
+    command = ["java", f"-Djava.library.path={classes}", "-cp", path, program]
     # The JVM's own checks of what a native library calls.
     command.insert(1, "-Xcheck:jni")
     done = subprocess.run(
-        [*command, str(folder), str(STEPS), "libdigits_kernels.so"],
+        [*command, str(folder), *words],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, "LC_ALL": "C.UTF-8", "LD_LIBRARY_PATH": str(folder)},
     )
     assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]
+
+
+def as_java(value: float) -> str:
+    """The bits of a double, as the programs print them."""
+    return bytes.fromhex(bits(value))[::-1].hex()
+
+
+def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
+    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
+    artifact = odtc.compile(path, TARGET, batch=8, optimizer=odtc.AdamW())
+    folder = unpacked(artifact, tmp_path / "of 😀é")
+    shutil.copy(folder / "step.so", folder / "libdigits_kernels.so")
+    before = {path.name for path in folder.iterdir()}
+    lines = run_in_jvm(classes, "Demo", folder, str(STEPS), "libdigits_kernels.so")
     made = {path.name for path in folder.iterdir()} - before
     assert made == {"jvm", "c😀é.ckpt"}
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]
     image = (np.arange(8 * 64) * 37 % 101).astype(np.float32) / np.float32(50) - np.float32(1)
     with tvm_trainer(artifact, threads=1) as trainer:
         x, y = image.reshape(8, 1, 8, 8), np.arange(8) % 10
         for line in lines[:STEPS]:
-            wanted = bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()
-            assert line == wanted
+            assert line == as_java(trainer.step(x, y, lr=0.05))
         trainer.save_checkpoint(tmp_path / "python")
         assert (folder / "jvm").read_bytes() == (tmp_path / "python").read_bytes()
         logit, last = trainer.evaluate(x).reshape(-1)[7], trainer.evaluate(x[:3]).reshape(-1)[29]
-        later = bytes.fromhex(bits(trainer.step(x, y, lr=0.05)))[::-1].hex()
+        later = as_java(trainer.step(x, y, lr=0.05))
     assert lines[STEPS:] == [
         str(STEPS),
         later,
@@ -116,3 +134,29 @@ def test_it_trains_to_the_same_bits(classes: Path, tmp_path: Path) -> None:
         struct.pack(">f", last).hex(),
         "6 element 0 of label is 10, outside [0, 9]",
     ]
+
+
+def test_it_takes_steps_of_several_lengths(classes: Path, tmp_path: Path) -> None:
+    path = save(decoder(is_causal=True, has_mask=False), tmp_path / "decoder.onnx")
+    artifact = odtc.compile(path, TARGET, batch=BATCH, loss=LOSS, lengths=LENGTHS)
+    members = unpacked(artifact, tmp_path / "members")
+    taken = (8, 4, 12, 4)
+    first, *steps, none, unknown, nothing, negative = run_in_jvm(
+        classes, "Lengths", members, *map(str, taken)
+    )
+    assert first == "[12, 8, 4]"
+    with artifact.trainer(threads=1) as trainer:
+        for value, (length, said, loss) in enumerate(
+            zip(taken, steps[::2], steps[1::2], strict=True), 1
+        ):
+            places = BATCH * length
+            assert said == f"[{BATCH}, {length}] {8 * places} {4 * places * WORDS}"
+            ids = np.full((BATCH, length), value)
+            labels = ids + 1
+            ids[:, -1], labels[:, -1] = 0, IGNORED
+            assert loss == as_java(trainer.step(ids, labels, lr=0.1))
+            assert trainer.length == length
+    assert none == "true"
+    assert unknown == "1 the step is not compiled for a length of 5"
+    assert nothing == "1 the step is not compiled for a length of 0"
+    assert negative == "1 a length is 1 or more"

@@ -58,12 +58,28 @@ NATIVE(jlong, open)(JNIEnv *env, jclass kind, jbyteArray program, jbyteArray wei
   return 0;
 }
 
-NATIVE(jobject, memory)(JNIEnv *env, jclass kind, jlong handle, jbyteArray name) {
-  (void)kind;
+static const odtc_tensor *found(JNIEnv *env, jlong handle, jbyteArray name) {
   const char *bytes = taken(env, name);
   const odtc_tensor *tensor = bytes ? odtc_find(trainer_of(handle), bytes) : NULL;
   given_back(env, name, bytes);
+  return tensor;
+}
+
+NATIVE(jobject, memory)(JNIEnv *env, jclass kind, jlong handle, jbyteArray name) {
+  (void)kind;
+  const odtc_tensor *tensor = found(env, handle, name);
   return tensor ? (*env)->NewDirectByteBuffer(env, tensor->data, (jlong)tensor->bytes) : NULL;
+}
+
+NATIVE(jlongArray, shape)(JNIEnv *env, jclass kind, jlong handle, jbyteArray name) {
+  (void)kind;
+  const odtc_tensor *tensor = found(env, handle, name);
+  jlongArray shape = tensor ? (*env)->NewLongArray(env, tensor->rank) : NULL;
+  for (int axis = 0; shape && axis < tensor->rank; ++axis) {
+    jlong size = tensor->shape[axis];
+    (*env)->SetLongArrayRegion(env, shape, axis, 1, &size);
+  }
+  return shape;
 }
 
 NATIVE(jdouble, step)(JNIEnv *env, jclass kind, jlong handle, jfloat rate) {
@@ -94,6 +110,26 @@ NATIVE(jobject, evaluate)(JNIEnv *env, jclass kind, jlong handle, jbyteArray out
   given_back(env, output, name);
   if (failed(env, trainer_of(handle), code)) return NULL;
   return (*env)->NewDirectByteBuffer(env, result.data, (jlong)result.bytes);
+}
+
+NATIVE(jlongArray, lengths)(JNIEnv *env, jclass kind, jlong handle) {
+  (void)kind;
+  jsize count = 0;
+  while (odtc_length_at(trainer_of(handle), (size_t)count)) ++count;
+  jlongArray lengths = (*env)->NewLongArray(env, count);
+  for (jsize n = 0; lengths && n < count; ++n) {
+    jlong length = (jlong)odtc_length_at(trainer_of(handle), (size_t)n);
+    (*env)->SetLongArrayRegion(env, lengths, n, 1, &length);
+  }
+  return lengths;
+}
+
+NATIVE(void, setLength)(JNIEnv *env, jclass kind, jlong handle, jlong length) {
+  (void)kind;
+  if (length < 0)
+    complain(env, ODTC_USAGE, "a length is 1 or more");
+  else
+    failed(env, trainer_of(handle), odtc_set_length(trainer_of(handle), (uint64_t)length));
 }
 
 NATIVE(void, setBudget)(JNIEnv *env, jclass kind, jlong handle, jlong bytes) {

@@ -52,6 +52,13 @@ public final class Trainer {
     return UnsafeMutableRawBufferPointer(start: found.pointee.data, count: found.pointee.bytes)
   }
 
+  /// The shape of a tensor of the step, of inputs and labels at the length of `setLength`; nil if there is
+  /// none of that name.
+  public func shape(of name: String) -> [Int]? {
+    guard let found = odtc_find(handle, name)?.pointee else { return nil }
+    return UnsafeBufferPointer(start: found.shape, count: Int(found.rank)).map { Int($0) }
+  }
+
   /// Writes an input or a label, in the order of its shape: class numbers as `Int32`.
   ///
   /// Throws where there is none of that name, or its elements are of another type or number.
@@ -96,6 +103,25 @@ public final class Trainer {
     try check(odtc_evaluate_samples(handle, output, averages ? 1 : 0, count, &result))
     return UnsafeRawBufferPointer(start: result.data, count: result.bytes)
   }
+
+  /// The lengths, such as numbers of tokens, that the step was compiled for (`odtc compile --lengths`): the
+  /// longest first, with which a trainer begins. None where it has one size alone.
+  public var lengths: [UInt64] {
+    var found: [UInt64] = []
+    var length = odtc_length_at(handle, 0)
+    while length > 0 {
+      found.append(length)
+      length = odtc_length_at(handle, found.count)
+    }
+    return found
+  }
+
+  /// Takes steps and evaluations from now on at one of the `lengths`. Inputs and labels have other shapes
+  /// then: write all of them anew. Rows that are shorter are filled up by the app: labels with the value
+  /// that the loss ignores, a mask with zeros.
+  ///
+  /// Throws where the step was not compiled for it; nothing is changed then.
+  public func setLength(_ length: UInt64) throws { try check(odtc_set_length(handle, length)) }
 
   /// Takes steps from now on by the fastest plan whose tensors fit in so many bytes.
   public func setBudget(_ bytes: UInt64) throws { try check(odtc_set_budget(handle, bytes)) }

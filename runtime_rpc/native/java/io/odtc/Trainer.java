@@ -64,6 +64,15 @@ public final class Trainer implements AutoCloseable {
     }
 
     /**
+     * The shape of a tensor of the step; of inputs and labels, at the length of {@link #setLength}.
+     *
+     * @return null if there is none of that name
+     */
+    public long[] shape(String name) {
+        return shape(opened(), bytes(name));
+    }
+
+    /**
      * Takes a step with what was written to inputs and labels.
      *
      * @return the mean loss of the batch before the update; 0 of a batch without a label that counts, as where all are
@@ -105,6 +114,26 @@ public final class Trainer implements AutoCloseable {
     /** The samples of a step. */
     public int samplesOfStep() {
         return samplesOfStep(opened());
+    }
+
+    /**
+     * The lengths, such as numbers of tokens, that the step was compiled for ({@code odtc compile
+     * --lengths}): the longest first, with which a trainer begins. None where it has one size alone.
+     */
+    public long[] lengths() {
+        return lengths(opened());
+    }
+
+    /**
+     * Takes steps and evaluations from now on at one of the {@link #lengths}. Inputs and labels have other
+     * shapes then: ask for their memory anew, and write all of it. A buffer of before has the size of another
+     * length. Rows that are shorter are filled up by the app: labels with the value that the loss ignores,
+     * a mask with zeros.
+     *
+     * @throws TrainerException the step was not compiled for it; nothing is changed
+     */
+    public void setLength(long length) {
+        setLength(opened(), length);
     }
 
     /** Takes steps from now on by the fastest plan whose tensors fit in so many bytes. */
@@ -231,6 +260,8 @@ public final class Trainer implements AutoCloseable {
 
     private static native ByteBuffer memory(long handle, byte[] name);
 
+    private static native long[] shape(long handle, byte[] name);
+
     private static native double step(long handle, float learningRate);
 
     private static native long steps(long handle);
@@ -239,6 +270,10 @@ public final class Trainer implements AutoCloseable {
             long handle, byte[] output, boolean averages, int samples);
 
     private static native int samplesOfStep(long handle);
+
+    private static native long[] lengths(long handle);
+
+    private static native void setLength(long handle, long length);
 
     private static native void setBudget(long handle, long bytes);
 
