@@ -61,8 +61,8 @@ from odtc.runtime_rpc.profile.host_clock import HostClock
 from odtc.runtime_rpc.profile.launches import Launches
 from odtc.runtime_rpc.profile.profiler import Profiling, profiling
 from odtc.runtime_rpc.sessions.session import Session
-from odtc.runtime_rpc.state.exportable_state import ExportableState
 from odtc.runtime_rpc.state.frozen_layers import FrozenLayers
+from odtc.runtime_rpc.state.several_adapters import SeveralAdapters
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE = 2.0**-14
@@ -72,7 +72,7 @@ IN_MEMORY = Placement()
 MOST_CALLS = 2**31 - 1
 
 
-class Trainer(Fitter, FrozenLayers, Evaluating, ExportableState):
+class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
     """A training step at work on one device.
 
     The threads of a process may use it, one at a time: a call waits for that of another thread. A

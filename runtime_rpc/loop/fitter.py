@@ -42,6 +42,9 @@ _CALLBACKS = several(ANYTHING, "list of callbacks", "give a list, such as [odtc.
 class Fitter:
     """A trainer's loop over data."""
 
+    # Whether fit is at work, which counts the steps of the adapter that it began with.
+    _in_run = False
+
     def __getattr__(self, name: str) -> Any:
         raise no_attribute(self, name, TRAINER)
 
@@ -170,7 +173,11 @@ class Fitter:
             read_options(tokenizer, end_token, pack=pack, skip_broken=skip_broken),
             feature_cache,
         )
-        return fit(cast("Trained", self), asked)
+        before, self._in_run = self._in_run, True
+        try:
+            return fit(cast("Trained", self), asked)
+        finally:
+            self._in_run = before
 
     @takes(
         "trainer.find_learning_rate",

@@ -28,6 +28,7 @@ from odtc.runtime_rpc.state.checkpoint import (
     saved_arguments,
     write_checkpoint,
 )
+from odtc.runtime_rpc.state.parked import DEFAULT, Parked, changed_arguments
 from odtc.runtime_rpc.state.weights import fitted_weight, refuse_coded
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ class DeviceState:
         self.run: dict[str, str] = {}
         self.progress = ""
         self._bundle, self._manifest, self._turns = bundle, bundle.manifest, turns
+        # By their names; None of the one that is at work.
+        names = [DEFAULT] if bundle.manifest.adapters else []
+        self._adapters: dict[str, Parked | None] = dict.fromkeys(names)
 
     @property
     def manifest(self) -> Manifest:
@@ -203,6 +207,19 @@ class DeviceState:
             self._engine.restart(found.step)
             self.steps = found.step
         self.progress = found.progress
+
+    def _parked(self) -> Parked:
+        """What steps changed so far."""
+        tensors = self._read(*changed_arguments(self._manifest))
+        return Parked(self.steps, tensors, self.progress, dict(self.run))
+
+    def _unpark(self, parked: Parked) -> None:
+        """Goes on from that; sums of gradients are not there where an update was just made."""
+        items = changed_arguments(self._manifest)
+        found = {item: parked.tensors.get(item.spec.name) for item in items}
+        self._engine.write({item: value for item, value in found.items() if value is not None})
+        self._engine.restart(parked.steps)
+        self.steps, self.progress, self.run = parked.steps, parked.progress, dict(parked.run)
 
     def _instead(self, ema: bool) -> dict[str, Argument]:
         """The averages that replace weights, or nothing."""

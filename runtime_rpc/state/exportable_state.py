@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from odtc.core.adapters import merge_adapters, without_adapters
-from odtc.core.errors import UnsupportedError
+from odtc.core.errors import ArtifactError, UnsupportedError
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional
-from odtc.core.specs import WEIGHT_ROLES, Role
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model, write_gguf_adapters
 from odtc.runtime_rpc.adapters.peft_folder import read_folder, write_folder
 from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_modules
@@ -30,6 +30,8 @@ from odtc.runtime_rpc.state.device_state import DeviceState
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.export.write import Exported
+
+_SHOWN = 3
 
 
 class ExportableState(DeviceState):
@@ -210,6 +212,21 @@ class ExportableState(DeviceState):
                 has what either side has, and nothing is changed.
             UsageError: the step has no adapters.
         """
+        found, moved = self._read_adapters(path, shared=len(self._adapters) > 1)
+        with uninterrupted():
+            self._engine.write(found)
+        if moved:
+            warn_caller(f"{os.fspath(path)}: {moved_text(item.spec.name for item in moved)}")
+
+    def _read_adapters(
+        self, path: str | os.PathLike[str], *, shared: bool
+    ) -> tuple[dict[Argument, np.ndarray], list[Argument]]:
+        """What a file or a folder gives to the step, and which frozen weights it changes.
+
+        Raises:
+            ArtifactError: as of `load_adapters`; or others share what it changes.
+            UsageError: the step has no adapters.
+        """
         read = read_folder if os.path.isdir(path) else read_adapters
         tensors = read(path, self._manifest)
         weights = self._manifest.of_role(*WEIGHT_ROLES)
@@ -221,7 +238,13 @@ class ExportableState(DeviceState):
         found = {item: value for item, value in found.items() if item in moved or item not in still}
         kept = {averaged(item): item for item in self._manifest.of_role(Role.AVERAGE)}
         found |= {kept[name]: value for name, value in tensors.items() if name in kept}
-        with uninterrupted():
-            self._engine.write(found)
-        if moved:
-            warn_caller(f"{os.fspath(path)}: {moved_text(item.spec.name for item in moved)}")
+        if moved and shared:
+            names = ", ".join(item.spec.name for item in moved[:_SHOWN])
+            raise ArtifactError(
+                f"the adapters come with {len(moved)} weights of the base that are others than the "
+                f"step's, such as {names}, and all adapters share the base",
+                where=os.fspath(path),
+                hint="load them into a trainer of their own, or compile the step so that it trains "
+                "these weights",
+            )
+        return found, moved

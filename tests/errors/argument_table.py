@@ -304,6 +304,9 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "Trainer.export_gguf": {"path": NOT_PATH, "base_config": NOT_PATH, **EMA},
     "Trainer.export_peft": {"path": NOT_PATH, "base_model": (1, b"x", ""), **EMA},
     "Trainer.load_adapters": {"path": NOT_PATH},
+    "Trainer.add_adapter": {"name": NOT_TEXT, "path": _optional(NOT_PATH)},
+    "Trainer.set_adapter": {"name": NOT_TEXT},
+    "Trainer.delete_adapter": {"name": NOT_TEXT},
     "Callback": {},
     "EarlyStopping": {
         **WATCHED,

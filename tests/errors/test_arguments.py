@@ -124,6 +124,7 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
     "Trainer.export_adapters": lambda s, k: s.trainer.export_adapters(
         **{"path": s.folder / "a.safetensors"} | k
     ),
+    "Trainer.add_adapter": lambda s, k: s.trainer.add_adapter(**{"name": "bob"} | k),
     "Trainer.export_gguf": lambda s, k: s.trainer.export_gguf(
         **{"path": s.folder / "a.gguf", "base_config": s.folder} | k
     ),

@@ -16,7 +16,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -152,14 +152,18 @@ def read_header(file: BufferedReader) -> Header:
     return Header(metadata, entries, start, hashes)
 
 
-def read_arrays(file: BufferedReader, header: Header) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the tensors of a file, each with its name and checked.
+def read_arrays(
+    file: BufferedReader, header: Header, names: Collection[str] | None = None
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the tensors of a file, or those of some names, each with its name and checked.
 
     Raises:
         DamagedError: one does not have its hash.
         OSError: the system could not read it.
     """
     for name, entry in header.entries.items():
+        if names is not None and name not in names:
+            continue
         array = np.empty(entry.shape, entry.dtype)
         file.seek(header.start + entry.begin)
         found = file.readinto(_bytes_of(array))

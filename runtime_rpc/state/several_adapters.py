@@ -1,0 +1,135 @@
+"""Several adapters over one base: which there are, and which one is at work.
+
+They differ in what steps change, and share the base, its kernels and the memory of the step: one is
+in that memory, and the others wait in this process. Docs: docs/design/adapters.md.
+"""
+
+import os
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from odtc.core.errors import UsageError
+from odtc.core.options.arguments import takes
+from odtc.core.options.kinds import PATH, TEXT, optional, shown
+from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
+from odtc.runtime_rpc.guards.turns import alone
+from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.state.exportable_state import ExportableState
+from odtc.runtime_rpc.state.parked import initial
+
+# Names are parts of names in checkpoints, and of files that people make of them.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class SeveralAdapters(ExportableState):
+    """A trainer's adapters, of which one is at work."""
+
+    _in_run: bool
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """Names of the adapters, in the order in which they came; none of a step without LoRA."""
+        return tuple(self._adapters)
+
+    @property
+    def active_adapter(self) -> str:
+        """Name of the adapter at work: `default` at first; empty for a step without LoRA."""
+        return next((name for name, parked in self._adapters.items() if parked is None), "")
+
+    @takes("trainer.add_adapter", name=TEXT, path=optional(PATH))
+    @alone
+    def add_adapter(self, name: str, path: str | os.PathLike[str] | None = None) -> None:
+        """Adds an adapter over the same base, with an optimizer's state and steps of its own.
+
+            trainer.add_adapter("alice")
+            trainer.set_adapter("alice")
+
+        All adapters of a trainer have the rank and the modules that the step was compiled with. One
+        is all that steps change: what is trained beside adapters and running statistics, too. It
+        begins as the artifact has it, before the first step. The one at work stays at work.
+
+        Args:
+            name: letters, digits, and `_`, `-` and `.`.
+            path: of adapters that it begins with, as of `load_adapters`.
+
+        Raises:
+            ArtifactError: the adapters cannot be read, do not fit, or change frozen weights, which
+                the others share; nothing is changed.
+            UsageError: the step has no adapters, the name is none, or there is one of that name.
+            DeviceError: the device failed.
+        """
+        adapter_arguments(self._manifest)
+        _check_new(name, self._adapters)
+        found = self._read_adapters(path, shared=True)[0] if path is not None else {}
+        parked = initial(self._bundle.opened())
+        given = {item.spec.name: np.ascontiguousarray(value) for item, value in found.items()}
+        self._adapters[name] = replace(parked, tensors={**parked.tensors, **given})
+
+    @takes("trainer.set_adapter", name=TEXT)
+    @alone
+    def set_adapter(self, name: str) -> None:
+        """Trains and evaluates from now on with another adapter, which goes on where it was.
+
+        Its steps, state and progress are its own: they have the bits that they would have if it
+        were the only one. Nothing of the base is copied.
+
+        Raises:
+            UsageError: there is none of that name, or a run of `fit` is at work.
+            DeviceError: the device failed.
+        """
+        self._check_known(name)
+        if self._in_run:
+            raise UsageError(
+                f"the adapter {self.active_adapter!r} is in a run of fit, which would go on with "
+                f"{name!r}",
+                where="set_adapter",
+                hint="let the run end first: run.stop() ends it after the step",
+            )
+        if (parked := self._adapters[name]) is None:
+            return
+        before = self._parked()
+        with uninterrupted():
+            self._unpark(parked)
+            self._adapters |= {self.active_adapter: before, name: None}
+
+    @takes("trainer.delete_adapter", name=TEXT)
+    @alone
+    def delete_adapter(self, name: str) -> None:
+        """Drops an adapter that is not at work, with its state and steps.
+
+        Raises:
+            UsageError: there is none of that name, or it is at work.
+        """
+        self._check_known(name)
+        if name == self.active_adapter:
+            raise UsageError(
+                f"the adapter {name!r} is at work",
+                where="delete_adapter",
+                hint="set_adapter of another one, and delete it then",
+            )
+        del self._adapters[name]
+
+    def _check_known(self, name: str) -> None:
+        adapter_arguments(self._manifest)
+        if name not in self._adapters:
+            raise UsageError(
+                f"there is no adapter {shown(name)}; there are {', '.join(self._adapters)}",
+                hint="trainer.add_adapter(name) adds one",
+            )
+
+
+def _check_new(name: str, known: Collection[str]) -> None:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{shown(name)} is no name of an adapter",
+            hint="give 1 to 64 letters, digits, and _, - and ., of which the first is a letter or "
+            "a digit",
+        )
+    if name in known:
+        raise UsageError(
+            f"there is an adapter {name!r} already",
+            hint="trainer.set_adapter(name) goes on with it; trainer.delete_adapter(name) drops it",
+        )
