@@ -249,6 +249,14 @@ class NativeTrainer:
         """
         self.check(self.library.odtc_save(self.handle, os.fsencode(path)))
 
+    def save_adapter(self, path: str | os.PathLike[str]) -> None:
+        """Writes the same without frozen weights, as `Trainer.save_adapter` does.
+
+        Raises:
+            NativeError: the file cannot be written, or what is trained is not finite.
+        """
+        self.check(self.library.odtc_save_adapter(self.handle, os.fsencode(path)))
+
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Takes them up again.
 

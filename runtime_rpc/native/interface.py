@@ -127,6 +127,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "odtc_set_steps": (c.c_int, Handle, c.c_int64),
     "odtc_save": (c.c_int, Handle, c.c_char_p),
     "odtc_load": (c.c_int, Handle, c.c_char_p),
+    "odtc_save_adapter": (c.c_int, Handle, c.c_char_p),
     "odtc_save_bytes": (c.c_int, Handle, c.POINTER(c.c_void_p), c.POINTER(c.c_size_t)),
     "odtc_load_bytes": (c.c_int, Handle, c.c_char_p, c.c_size_t),
     "odtc_cancel": (None, Handle, c.c_int),

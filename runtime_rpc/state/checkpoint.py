@@ -9,9 +9,9 @@ Files of the format before had neither hashes nor the run that they are of. They
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedReader
 from typing import Any
 
@@ -29,15 +29,21 @@ from odtc.core.disk.tensor_file import (
 )
 from odtc.core.errors import ArtifactError
 from odtc.core.finite import check_finite
-from odtc.core.specs import WEIGHT_ROLES, Argument, Role
+from odtc.core.specs import Argument, Role
+from odtc.runtime_rpc.state.kept_adapters import (
+    ADAPTERS,
+    Adapters,
+    adapters_of,
+    named_arguments,
+)
+from odtc.runtime_rpc.state.parked import PROGRESS, changed_arguments, saved_arguments
 from odtc.runtime_rpc.state.same_run import step_identity
 
 _FORMAT, _WITHOUT_HASHES = "odtc-checkpoint-3", "odtc-checkpoint-2"
+# Of several adapters, of which readers of the one before know nothing; and of one without its base.
+_OF_SEVERAL, _WITHOUT_BASE = "odtc-checkpoint-4", "odtc-adapter-checkpoint-1"
 _OLD_KEYS = {"format", "model_sha256", "step", "optimizer", "accumulate", "micro_batches"}
 _RUN = "run"
-# Beside what makes a run the one that it is: how far it has come. See `odtc.runtime_rpc.loop`.
-PROGRESS = "progress"
-_SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE, Role.AVERAGE)
 # The number of a step's last part has to be an int32.
 _MOST_PARTS = 2**31 - 1
 WITHOUT_HASHES = (
@@ -52,22 +58,19 @@ class Checkpoint:
 
     Attributes:
         step: the number of steps that were taken.
-        tensors: those of `saved_arguments`, by name.
+        tensors: those of `saved_arguments`, by name; without the base where the file has none.
         is_hashed: whether it was compared with hashes.
         progress: of the run, as text; empty where nothing kept it.
+        adapters: of a trainer that had several; None where it had one.
+        run: what `Trainer.run` was, without what the step says of itself.
     """
 
     step: int
     tensors: Mapping[str, np.ndarray]
     is_hashed: bool
     progress: str = ""
-
-
-def saved_arguments(manifest: Manifest, step: int) -> list[Argument]:
-    """The arguments that a checkpoint after so many steps holds."""
-    arguments = manifest.of_role(*_SAVED_ROLES)
-    adding_up = step % manifest.accumulate > 0
-    return [item for item in arguments if adding_up or not item.is_accumulator]
+    adapters: Adapters | None = None
+    run: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_checkpoint(
@@ -76,6 +79,9 @@ def write_checkpoint(
     step: int,
     tensors: Mapping[str, np.ndarray],
     run: Mapping[str, Any],
+    adapters: Adapters | None = None,
+    *,
+    base: bool = True,
 ) -> None:
     """Writes a checkpoint, whole or not at all.
 
@@ -85,6 +91,8 @@ def write_checkpoint(
         step: number of steps that were taken.
         tensors: those of `saved_arguments`, by name.
         run: what else makes the run the one that it is, for JSON; see `same_run`.
+        adapters: where there are several.
+        base: whether frozen weights are among the tensors.
 
     Raises:
         NumericError: what is trained is not finite; a file that is there stays.
@@ -95,8 +103,15 @@ def write_checkpoint(
         where=f"checkpoint {os.fspath(path)}",
         hint="go on from the last checkpoint, which stays, with a lower learning rate",
     )
+    beside = adapters.tensors(manifest) if adapters else {}
+    check_finite(
+        {name: beside[name] for name in _trained_beside(manifest, adapters)},
+        where=f"checkpoint {os.fspath(path)}",
+        hint="the name has that of its adapter: trainer.delete_adapter(name) leaves it out",
+    )
+    form = _OF_SEVERAL if adapters else _FORMAT if base else _WITHOUT_BASE
     metadata = {
-        "format": _FORMAT,
+        "format": form,
         "model_sha256": manifest.model_sha256,
         "step": str(step),
         "optimizer": str(manifest.optimizer["name"]),
@@ -104,8 +119,10 @@ def write_checkpoint(
         "micro_batches": str(manifest.micro_batches),
         _RUN: json.dumps({**run, **step_identity(manifest)}, sort_keys=True),
     }
+    if adapters:
+        metadata[ADAPTERS] = adapters.text()
     with atomic_write(path) as temporary:
-        write_tensors(temporary, tensors, metadata, hashed=True)
+        write_tensors(temporary, {**tensors, **beside}, metadata, hashed=True)
 
 
 def read_run(path: str | os.PathLike[str]) -> Mapping[str, Any] | None:
@@ -121,6 +138,15 @@ def read_run(path: str | os.PathLike[str]) -> Mapping[str, Any] | None:
         if not isinstance(run, dict):
             raise ValueError("its run is none")
         return run
+
+
+def is_adapter_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a checkpoint of one adapter without its base."""
+    try:
+        with open(path, "rb") as file:
+            return read_header(file).metadata.get("format") == _WITHOUT_BASE
+    except (DamagedError, OSError):
+        return False
 
 
 def read_step(path: str | os.PathLike[str]) -> int:
@@ -148,15 +174,22 @@ def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpo
         if not 0 <= step < most or not 1 <= micro_batches < _MOST_PARTS:
             raise DamagedError(f"step {step} of {micro_batches} parts; a run has at most {most}")
         _check_fit(metadata, manifest, where)
-        wanted = saved_arguments(manifest, step)
-        unused = {item.spec.name for item in manifest.of_role(*_SAVED_ROLES)} - {
-            item.spec.name for item in wanted
-        }
+        base, said = metadata["format"] != _WITHOUT_BASE, _said_of_adapters(metadata)
+        own = {item.spec.name: item for item in saved_arguments(manifest, step, base=base)}
+        beside = named_arguments(said, manifest)
+        sums = {item.spec.name for item in changed_arguments(manifest) if item.is_accumulator}
+        unused = sums - own.keys()
         used = {name: item for name, item in header.entries.items() if name not in unused}
-        _check_tensors({name: (i.shape, i.dtype.name) for name, i in used.items()}, wanted, where)
+        found = {name: (i.shape, i.dtype.name) for name, i in used.items()}
+        _check_tensors(found, own | beside, where)
         tensors = {name: array for name, array in read_arrays(file, header) if name in used}
-    _rescale(tensors, wanted, manifest.micro_batches / micro_batches)
-    return Checkpoint(step, tensors, header.hashes is not None, _progress(metadata))
+        _rescale(tensors, own | beside, manifest.micro_batches / micro_batches)
+        adapters = adapters_of(said, manifest, tensors)
+    mine = {name: tensors[name] for name in own}
+    run = _run(metadata)
+    progress = run.pop(PROGRESS, "")
+    own_run = {name: run[name] for name in run.keys() - step_identity(manifest).keys()}
+    return Checkpoint(step, mine, header.hashes is not None, progress, adapters, own_run)
 
 
 @contextmanager
@@ -183,17 +216,17 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BufferedReader, Head
         ) from error
 
 
-def _progress(metadata: Mapping[str, str]) -> str:
-    """How far the run had come, as text."""
+def _run(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The texts of a run's record, of which one is how far it had come."""
     run = json.loads(metadata.get(_RUN, "{}"))
-    found = run.get(PROGRESS, "") if isinstance(run, dict) else ""
-    return found if isinstance(found, str) else ""
+    found = run.items() if isinstance(run, dict) else ()
+    return {name: text for name, text in found if isinstance(text, str)}
 
 
 def _is_checkpoint(header: Header) -> bool:
     """Whether the format is one of those that are read; the older one has no more than it had."""
     if header.hashes is not None:
-        return header.metadata.get("format") == _FORMAT
+        return header.metadata.get("format") in (_FORMAT, _OF_SEVERAL, _WITHOUT_BASE)
     return header.metadata.get("format") == _WITHOUT_HASHES and header.metadata.keys() <= _OLD_KEYS
 
 
@@ -209,6 +242,26 @@ def _trained(manifest: Manifest, step: int) -> list[str]:
         for item in saved_arguments(manifest, step)
         if item.role is not Role.FROZEN and not (item.is_accumulator and may_overflow)
     ]
+
+
+def _trained_beside(manifest: Manifest, adapters: Adapters | None) -> list[str]:
+    """The same of adapters that are not at work."""
+    may_overflow = bool(manifest.update["loss_scale"])
+    named = named_arguments(adapters.text(), manifest) if adapters else {}
+    return [name for name, item in named.items() if not (item.is_accumulator and may_overflow)]
+
+
+def _said_of_adapters(metadata: Mapping[str, str]) -> str | None:
+    """What a checkpoint of several adapters says of them; None of another.
+
+    Raises:
+        DamagedError: it says nothing.
+    """
+    if metadata["format"] != _OF_SEVERAL:
+        return None
+    if ADAPTERS not in metadata:
+        raise DamagedError("it has no adapters where it says so")
+    return metadata[ADAPTERS]
 
 
 def _check_fit(metadata: Mapping[str, str], manifest: Manifest, where: str) -> None:
@@ -229,17 +282,19 @@ def _check_fit(metadata: Mapping[str, str], manifest: Manifest, where: str) -> N
             )
 
 
-def _rescale(tensors: dict[str, np.ndarray], arguments: Iterable[Argument], factor: float) -> None:
+def _rescale(
+    tensors: dict[str, np.ndarray], arguments: Mapping[str, Argument], factor: float
+) -> None:
     """Gradients that were added up over other micro-batches, as those of this step would be."""
-    for item in arguments:
+    for name, item in arguments.items():
         if item.is_accumulator and factor != 1:
-            tensors[item.spec.name] = tensors[item.spec.name] * np.float32(factor)
+            tensors[name] = tensors[name] * np.float32(factor)
 
 
 def _check_tensors(
-    found: Mapping[str, tuple[tuple[int, ...], str]], arguments: Iterable[Argument], where: str
+    found: Mapping[str, tuple[tuple[int, ...], str]], arguments: Mapping[str, Argument], where: str
 ) -> None:
-    expected = {item.spec.name: (item.spec.shape, item.spec.dtype) for item in arguments}
+    expected = {name: (item.spec.shape, item.spec.dtype) for name, item in arguments.items()}
     differing = sorted(k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k))
     if differing:
         raise ArtifactError(

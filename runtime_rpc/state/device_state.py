@@ -1,7 +1,7 @@
 """Weights and state of a trainer on its device: read, given, and kept in checkpoints."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ from odtc.core.adapters import merge_adapters
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.coded import decoded
-from odtc.core.errors import UsageError
+from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.finite import LAST_CHECKPOINT, check_finite
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
@@ -22,13 +22,19 @@ from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.state.checkpoint import (
-    PROGRESS,
     WITHOUT_HASHES,
+    Checkpoint,
     read_checkpoint,
-    saved_arguments,
     write_checkpoint,
 )
-from odtc.runtime_rpc.state.parked import DEFAULT, Parked, changed_arguments
+from odtc.runtime_rpc.state.kept_adapters import Adapters
+from odtc.runtime_rpc.state.parked import (
+    DEFAULT,
+    PROGRESS,
+    Parked,
+    changed_arguments,
+    saved_arguments,
+)
 from odtc.runtime_rpc.state.weights import fitted_weight, refuse_coded
 
 if TYPE_CHECKING:
@@ -176,7 +182,9 @@ class DeviceState:
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes weights, optimizer state and step count with hashes of them, whole or not at all.
 
-        It fits the same step compiled with another number of micro-batches, too.
+        It fits the same step compiled with another number of micro-batches, too. All adapters are
+        in it, and which of them is at work; where there are several, the native runtime in C takes
+        up those of `save_adapter` alone.
 
         Raises:
             NumericError: weights or state are not finite; a checkpoint that is there stays.
@@ -184,29 +192,77 @@ class DeviceState:
         """
         saved = self._read(*saved_arguments(self._manifest, self.steps))
         progress = {PROGRESS: self.progress} if self.progress else {}
-        write_checkpoint(path, self._manifest, self.steps, saved, self.run | progress)
+        several = Adapters(self._active, self._adapters) if len(self._adapters) > 1 else None
+        write_checkpoint(path, self._manifest, self.steps, saved, self.run | progress, several)
 
     @takes("trainer.load_checkpoint", path=PATH)
     @alone
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Takes up weights, optimizer state and step count.
 
+        A checkpoint of several adapters brings all of them, and the one that was at work is at work
+        again; a warning names those that it does not have, which are dropped. One of a single
+        adapter is taken up by the one at work, and the others stay.
+
         A warning tells of a checkpoint without hashes, as they were written before odtc had them:
         a bit of it that changed cannot be seen.
 
         Raises:
             ArtifactError: the checkpoint is missing, damaged, or of another model, optimizer or
-                number of steps to an update; nothing is changed.
+                number of steps to an update, or changes frozen weights that other adapters share;
+                nothing is changed.
         """
         found = read_checkpoint(path, self._manifest)
         if not found.is_hashed:
             warn_caller(f"{os.fspath(path)}: {WITHOUT_HASHES}")
-        saved = saved_arguments(self._manifest, found.step)
+        self._check_adapters(found, path)
+        items = {item.spec.name: item for item in saved_arguments(self._manifest, found.step)}
         with uninterrupted():
-            self._engine.write({item: found.tensors[item.spec.name] for item in saved})
+            self._engine.write({items[name]: value for name, value in found.tensors.items()})
             self._engine.restart(found.step)
             self.steps = found.step
+            if found.adapters:
+                self._adapters = dict(found.adapters.parked)
         self.progress = found.progress
+
+    def _check_adapters(self, found: Checkpoint, path: str | os.PathLike[str]) -> None:
+        """Looks at what a checkpoint changes beside the adapter at work, and says it.
+
+        Raises:
+            ArtifactError: frozen weights that other adapters share.
+        """
+        if found.adapters is None:
+            self._check_shared(found, path)
+            return
+        now = Adapters(self._active, self._adapters)
+        untouched = {DEFAULT} if now.steps.get(DEFAULT, self.steps) == 0 else set()
+        dropped = [name for name in now.parked if name not in {*found.adapters.parked, *untouched}]
+        if dropped:
+            warn_caller(f"{os.fspath(path)}: the checkpoint has no {_listed(dropped)}: dropped")
+        if len(self._adapters) > 1 and found.adapters.active != self._active:
+            warn_caller(
+                f"{os.fspath(path)}: the adapter {found.adapters.active!r} is at work in it, where "
+                f"{self._active!r} was; trainer.set_adapter changes that"
+            )
+
+    def _check_shared(self, found: Checkpoint, path: str | os.PathLike[str]) -> None:
+        """Checks that a checkpoint of one adapter has the base of the others."""
+        frozen = self._manifest.of_role(Role.FROZEN) if len(self._adapters) > 1 else ()
+        for item in frozen:
+            name = item.spec.name
+            if name in found.tensors and not np.array_equal(
+                self._read(item)[name], found.tensors[name]
+            ):
+                raise ArtifactError(
+                    f"the checkpoint has another {name}, which is frozen, and adapters share it",
+                    where=os.fspath(path),
+                    hint="load it into a trainer of its own",
+                )
+
+    @property
+    def _active(self) -> str:
+        """Name of the adapter at work; empty where there is none."""
+        return next((name for name, parked in self._adapters.items() if parked is None), "")
 
     def _parked(self) -> Parked:
         """What steps changed so far."""
@@ -253,3 +309,8 @@ class DeviceState:
     @alone
     def _read(self, *arguments: Argument) -> dict[str, np.ndarray]:
         return {item.spec.name: value for item, value in self._engine.read(arguments).items()}
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Adapters by their names, as a text."""
+    return f"adapter{'s' * (len(names) > 1)} {', '.join(names)}"

@@ -9,11 +9,14 @@ from odtc.core.artifact.beside import array_beside
 from odtc.core.artifact.bundle import Bundle
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.tensor_file import read_arrays, read_header
-from odtc.core.specs import Argument, Role
+from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.memory.allocation import averaged
 
 # Of the adapter that a trainer begins with, as in PEFT.
 DEFAULT = "default"
+# Beside what makes a run the one that it is: how far it has come. See `odtc.runtime_rpc.loop`.
+PROGRESS = "progress"
+_SAVED_ROLES = (*WEIGHT_ROLES, Role.STATE, Role.AVERAGE)
 _CHANGED_ROLES = (Role.PARAMETER, Role.STATISTIC, Role.STATE, Role.AVERAGE)
 
 
@@ -33,10 +36,32 @@ class Parked:
     progress: str = ""
     run: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def record(self) -> dict[str, str]:
+        """What checkpoints keep of its run."""
+        return {**self.run, **({PROGRESS: self.progress} if self.progress else {})}
+
 
 def changed_arguments(manifest: Manifest) -> tuple[Argument, ...]:
     """The arguments that steps change, and so all that adapters of one base differ in."""
     return manifest.of_role(*_CHANGED_ROLES)
+
+
+def saved_arguments(manifest: Manifest, step: int, *, base: bool = True) -> list[Argument]:
+    """The arguments that a checkpoint after so many steps holds.
+
+    Args:
+        manifest: of the step.
+        step: how many were taken.
+        base: whether frozen weights are among them.
+    """
+    arguments = manifest.of_role(*_SAVED_ROLES)
+    adding_up = step % manifest.accumulate > 0
+    return [
+        item
+        for item in arguments
+        if (adding_up or not item.is_accumulator) and (base or item.role is not Role.FROZEN)
+    ]
 
 
 def initial(bundle: Bundle) -> Parked:

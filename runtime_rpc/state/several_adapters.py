@@ -5,7 +5,6 @@ in that memory, and the others wait in this process. Docs: docs/design/adapters.
 """
 
 import os
-import re
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -17,11 +16,14 @@ from odtc.core.options.kinds import PATH, TEXT, optional, shown
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
 from odtc.runtime_rpc.guards.turns import alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.state.checkpoint import (
+    is_adapter_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 from odtc.runtime_rpc.state.exportable_state import ExportableState
-from odtc.runtime_rpc.state.parked import initial
-
-# Names are parts of names in checkpoints, and of files that people make of them.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+from odtc.runtime_rpc.state.kept_adapters import ADAPTER_NAME
+from odtc.runtime_rpc.state.parked import Parked, initial, saved_arguments
 
 
 class SeveralAdapters(ExportableState):
@@ -37,7 +39,7 @@ class SeveralAdapters(ExportableState):
     @property
     def active_adapter(self) -> str:
         """Name of the adapter at work: `default` at first; empty for a step without LoRA."""
-        return next((name for name, parked in self._adapters.items() if parked is None), "")
+        return self._active
 
     @takes("trainer.add_adapter", name=TEXT, path=optional(PATH))
     @alone
@@ -53,7 +55,8 @@ class SeveralAdapters(ExportableState):
 
         Args:
             name: letters, digits, and `_`, `-` and `.`.
-            path: of adapters that it begins with, as of `load_adapters`.
+            path: of adapters that it begins with, as of `load_adapters`; or of `save_adapter`,
+                where it goes on with their steps and state.
 
         Raises:
             ArtifactError: the adapters cannot be read, do not fit, or change frozen weights, which
@@ -63,6 +66,10 @@ class SeveralAdapters(ExportableState):
         """
         adapter_arguments(self._manifest)
         _check_new(name, self._adapters)
+        if path is not None and is_adapter_checkpoint(path):
+            kept = read_checkpoint(path, self._manifest)
+            self._adapters[name] = Parked(kept.step, kept.tensors, kept.progress, kept.run)
+            return
         found = self._read_adapters(path, shared=True)[0] if path is not None else {}
         parked = initial(self._bundle.opened())
         given = {item.spec.name: np.ascontiguousarray(value) for item, value in found.items()}
@@ -95,6 +102,31 @@ class SeveralAdapters(ExportableState):
             self._unpark(parked)
             self._adapters |= {self.active_adapter: before, name: None}
 
+    @takes("trainer.save_adapter", path=PATH, name=optional(TEXT))
+    @alone
+    def save_adapter(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+        """Writes a checkpoint of one adapter, without the base: its tensors, state and step count.
+
+        `load_checkpoint` takes it up into the adapter at work, `add_adapter` as a new one, and the
+        native runtime by `odtc_load`: from there on each goes on to the same bits. The base has to
+        be that of the artifact.
+
+        Args:
+            path: of the file.
+            name: of the adapter; the one at work by default.
+
+        Raises:
+            NumericError: what is trained is not finite; a file that is there stays.
+            OutputError: the file cannot be written.
+            UsageError: there is none of that name, or the step has no adapters.
+        """
+        name = self._active if name is None else name
+        self._check_known(name)
+        parked = self._adapters[name] or self._parked()
+        saved = saved_arguments(self._manifest, parked.steps, base=False)
+        tensors = {item.spec.name: parked.tensors[item.spec.name] for item in saved}
+        write_checkpoint(path, self._manifest, parked.steps, tensors, parked.record, base=False)
+
     @takes("trainer.delete_adapter", name=TEXT)
     @alone
     def delete_adapter(self, name: str) -> None:
@@ -122,7 +154,7 @@ class SeveralAdapters(ExportableState):
 
 
 def _check_new(name: str, known: Collection[str]) -> None:
-    if not _NAME.fullmatch(name):
+    if not ADAPTER_NAME.fullmatch(name):
         raise UsageError(
             f"{shown(name)} is no name of an adapter",
             hint="give 1 to 64 letters, digits, and _, - and ., of which the first is a letter or "

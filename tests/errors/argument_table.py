@@ -307,6 +307,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "Trainer.add_adapter": {"name": NOT_TEXT, "path": _optional(NOT_PATH)},
     "Trainer.set_adapter": {"name": NOT_TEXT},
     "Trainer.delete_adapter": {"name": NOT_TEXT},
+    "Trainer.save_adapter": {"path": NOT_PATH, "name": _optional(NOT_TEXT)},
     "Callback": {},
     "EarlyStopping": {
         **WATCHED,

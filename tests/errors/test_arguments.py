@@ -125,6 +125,7 @@ CALLS: dict[str, Callable[[Scene, dict[str, Any]], Any]] = {
         **{"path": s.folder / "a.safetensors"} | k
     ),
     "Trainer.add_adapter": lambda s, k: s.trainer.add_adapter(**{"name": "bob"} | k),
+    "Trainer.save_adapter": lambda s, k: s.trainer.save_adapter(**{"path": s.folder / "s"} | k),
     "Trainer.export_gguf": lambda s, k: s.trainer.export_gguf(
         **{"path": s.folder / "a.gguf", "base_config": s.folder} | k
     ),

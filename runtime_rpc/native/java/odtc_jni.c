@@ -156,6 +156,11 @@ NATIVE(void, save)(JNIEnv *env, jclass kind, jlong handle, jbyteArray path) {
   with_path(env, handle, path, odtc_save);
 }
 
+NATIVE(void, saveAdapter)(JNIEnv *env, jclass kind, jlong handle, jbyteArray path) {
+  (void)kind;
+  with_path(env, handle, path, odtc_save_adapter);
+}
+
 NATIVE(void, load)(JNIEnv *env, jclass kind, jlong handle, jbyteArray path) {
   (void)kind;
   with_path(env, handle, path, odtc_load);

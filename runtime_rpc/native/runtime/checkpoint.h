@@ -7,6 +7,8 @@
 #include "trainer.h"
 
 #define ODTC_CHECKPOINT_FORMAT "odtc-checkpoint-3"
+/* The same without the base: without what is frozen. */
+#define ODTC_ADAPTER_FORMAT "odtc-adapter-checkpoint-1"
 
 /* The hash of bytes in hexadecimal digits, with a zero after them. */
 void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]);
@@ -15,5 +17,7 @@ void odtc_hash_text(const uint8_t *data, size_t bytes, char text[ODTC_HEX_BYTES]
    gradients are of no use right after an update. */
 int odtc_is_kept(const odtc_program *program, size_t argument);
 int odtc_is_saved(const odtc_program *program, size_t argument, int64_t steps);
+/* Whether one of an adapter alone does. */
+int odtc_is_of_adapter(const odtc_program *program, size_t argument, int64_t steps);
 
 #endif

@@ -13,6 +13,7 @@ typedef struct {
   odtc_json next; /* in it, after the last hash that was looked up */
   char *strings, own[ODTC_HEX_BYTES];
   int64_t steps, micro_batches;
+  int without_base; /* it is of an adapter alone */
   int seen, is_mapped; /* where pages of the file are left as they are read */
   const uint8_t **data; /* for each argument, where it lies in the file */
 } loading;
@@ -43,7 +44,8 @@ static odtc_code hear(void *with, const char *name, const char *text, odtc_probl
   const odtc_program_head *head = l->trainer->program.head;
   if (!strcmp(name, "format")) {
     l->seen |= FORMAT;
-    if (strcmp(text, ODTC_CHECKPOINT_FORMAT))
+    l->without_base = !strcmp(text, ODTC_ADAPTER_FORMAT);
+    if (!l->without_base && strcmp(text, ODTC_CHECKPOINT_FORMAT))
       return odtc_fail(problem, ODTC_UNSUPPORTED, "the file is not a checkpoint of format "
                        ODTC_CHECKPOINT_FORMAT ", but of %.100s", text);
   } else if (!strcmp(name, "model_sha256")) {
@@ -83,6 +85,11 @@ static int next_hash(loading *l, const char **name, const char **hash) {
   return *name && *hash;
 }
 
+static int is_wanted(const loading *l, size_t argument) {
+  const odtc_program *p = &l->trainer->program;
+  return l->without_base ? odtc_is_of_adapter(p, argument, l->steps) : odtc_is_saved(p, argument, l->steps);
+}
+
 /* Hashes come in the order of tensors, as every writer has them: no file can make this slow. */
 static odtc_code check_entry(void *with, const odtc_entry *entry, odtc_problem *problem) {
   loading *l = with;
@@ -97,7 +104,8 @@ static odtc_code check_entry(void *with, const odtc_entry *entry, odtc_problem *
   for (size_t n = 0; n < t->program.argument_count; ++n) {
     const odtc_tensor *own = t->arguments + n;
     if (!odtc_is_kept(&t->program, n) || strcmp(own->name, entry->name)) continue;
-    if (!odtc_is_saved(&t->program, n, l->steps)) return ODTC_OK;
+    if (l->without_base && own->role == ODTC_FROZEN) break;
+    if (!is_wanted(l, n)) return ODTC_OK;
     if (l->data[n])
       return odtc_fail(problem, ODTC_DAMAGED, "the checkpoint has %.100s twice", own->name);
     if (!odtc_entry_fits(own, entry)) return odtc_entry_misfit(own, entry, problem);
@@ -148,7 +156,7 @@ static odtc_code check_file(loading *l, odtc_pages file, odtc_problem *problem) 
   if (odtc_tensor_file_read(file, (odtc_listener){check_entry, NULL, l}, problem))
     return problem->code;
   for (size_t n = 0; n < t->program.argument_count; ++n)
-    if (odtc_is_saved(&t->program, n, l->steps) && !l->data[n])
+    if (is_wanted(l, n) && !l->data[n])
       return odtc_fail(problem, ODTC_MISFIT, "the checkpoint does not fit the step: it has no %.100s",
                        t->arguments[n].name);
   return ODTC_OK;

@@ -25,6 +25,13 @@ int odtc_is_saved(const odtc_program *p, size_t argument, int64_t steps) {
   return odtc_is_kept(p, argument) && (!is_sum || steps % p->head->accumulate);
 }
 
+int odtc_is_of_adapter(const odtc_program *p, size_t argument, int64_t steps) {
+  return odtc_is_saved(p, argument, steps) && p->arguments[argument].role != ODTC_FROZEN;
+}
+
+/* Which arguments a file holds. */
+typedef int is_held(const odtc_program *p, size_t argument, int64_t steps);
+
 /* The order of tensors in the file, in which each is aligned: larger elements first, then by name. */
 static int compare(const void *one, const void *other) {
   const odtc_tensor *a = *(const odtc_tensor *const *)one, *b = *(const odtc_tensor *const *)other;
@@ -32,11 +39,11 @@ static int compare(const void *one, const void *other) {
 }
 
 /* What is saved, in order, with NULL after it; NULL where there is no memory. */
-static const odtc_tensor **saved(const odtc_trainer *t) {
+static const odtc_tensor **saved(const odtc_trainer *t, is_held *is_in) {
   size_t count = 0;
   const odtc_tensor **found = calloc(t->program.argument_count + 1, sizeof *found);
   for (size_t n = 0; found && n < t->program.argument_count; ++n)
-    if (odtc_is_saved(&t->program, n, t->steps)) found[count++] = t->arguments + n;
+    if (is_in(&t->program, n, t->steps)) found[count++] = t->arguments + n;
   if (found) qsort(found, count, sizeof *found, compare);
   return found;
 }
@@ -79,10 +86,10 @@ static const char *fact(const odtc_trainer *t, const char *name) {
   return found ? found : "";
 }
 
-static void put_metadata(odtc_text *head, const odtc_trainer *t, const char *hashes) {
+static void put_metadata(odtc_text *head, const odtc_trainer *t, const char *format, const char *hashes) {
   char number[32];
   odtc_text_put(head, "\"__metadata__\":{");
-  put_field(head, "format", ODTC_CHECKPOINT_FORMAT);
+  put_field(head, "format", format);
   odtc_text_put(head, ",");
   put_field(head, "model_sha256", fact(t, "model_sha256"));
   snprintf(number, sizeof number, "%lld", (long long)t->steps);
@@ -103,7 +110,8 @@ static size_t number_of(const odtc_trainer *t, const odtc_tensor *tensor) {
 }
 
 /* The header in JSON, filled up to a multiple of eight, with its own hash. */
-static odtc_code put_header(odtc_text *head, odtc_trainer *t, const odtc_tensor **tensors) {
+static odtc_code put_header(odtc_text *head, odtc_trainer *t, const char *format,
+                            const odtc_tensor **tensors) {
   odtc_text hashes = {0};
   char hash[ODTC_HEX_BYTES], dtype[8];
   size_t at = 0;
@@ -120,7 +128,7 @@ static odtc_code put_header(odtc_text *head, odtc_trainer *t, const odtc_tensor 
   }
   odtc_text_put(&hashes, *tensors ? "}" : "{}");
   odtc_text_put(head, "LLLLLLLL{");
-  put_metadata(head, t, hashes.failed ? "" : hashes.at);
+  put_metadata(head, t, format, hashes.failed ? "" : hashes.at);
   head->failed |= hashes.failed;
   odtc_text_end(&hashes);
   for (; *tensors; ++tensors) {
@@ -169,25 +177,32 @@ static odtc_code no_memory(odtc_trainer *t, const char *what) {
 }
 
 /* Makes the header of a checkpoint for a path, and lists its tensors. */
-static odtc_code prepare(odtc_trainer *t, const char *path, odtc_text *head,
+static odtc_code prepare(odtc_trainer *t, const char *path, is_held *is_in, odtc_text *head,
                          const odtc_tensor ***tensors) {
   if (odtc_check_open(t) || odtc_check_given(t, path, "a path")) return t->problem.code;
   if (t->torn)
     return odtc_fail(&t->problem, ODTC_TORN, "the weights are torn, and no checkpoint is written");
   if (check_finite(t, path)) return t->problem.code;
-  *tensors = saved(t);
-  if (*tensors && put_header(head, t, *tensors)) return t->problem.code;
+  const char *format = is_in == odtc_is_saved ? ODTC_CHECKPOINT_FORMAT : ODTC_ADAPTER_FORMAT;
+  *tensors = saved(t, is_in);
+  if (*tensors && put_header(head, t, format, *tensors)) return t->problem.code;
   return !*tensors || head->failed ? no_memory(t, "a header") : ODTC_OK;
 }
 
-odtc_code odtc_save(odtc_trainer *t, const char *path) {
+static odtc_code save(odtc_trainer *t, const char *path, is_held *is_in) {
   odtc_text head = {0};
   const odtc_tensor **tensors = NULL;
-  odtc_code code = prepare(t, path, &head, &tensors);
+  odtc_code code = prepare(t, path, is_in, &head, &tensors);
   if (!code) code = write_file(t, path, &head, tensors);
   odtc_text_end(&head);
   free(tensors);
   return code;
+}
+
+odtc_code odtc_save(odtc_trainer *t, const char *path) { return save(t, path, odtc_is_saved); }
+
+odtc_code odtc_save_adapter(odtc_trainer *t, const char *path) {
+  return save(t, path, odtc_is_of_adapter);
 }
 
 odtc_code odtc_save_bytes(odtc_trainer *t, void **bytes, size_t *count) {
@@ -197,7 +212,7 @@ odtc_code odtc_save_bytes(odtc_trainer *t, void **bytes, size_t *count) {
       odtc_check_given(t, count, "a place for their number"))
     return t->problem.code;
   *bytes = NULL, *count = 0;
-  odtc_code code = prepare(t, "the checkpoint", &head, &tensors);
+  odtc_code code = prepare(t, "the checkpoint", odtc_is_saved, &head, &tensors);
   if (!code) {
     *count = head.used;
     for (const odtc_tensor **each = tensors; *each; ++each) *count += (*each)->bytes;

@@ -197,7 +197,12 @@ ODTC_API odtc_code odtc_set_cores(odtc_trainer *trainer, const int *cores, int c
 ODTC_API odtc_code odtc_save(odtc_trainer *trainer, const char *path);
 ODTC_API odtc_code odtc_load(odtc_trainer *trainer, const char *path);
 
-/* The same in memory, which is to be given to free(); NULL where that fails. */
+/* Writes the same without weights that are not trained: of a step with adapters (LoRA) one adapter with its state and
+   number of steps, and nothing of the base. odtc_load() and odtc_load_bytes() take it up, too, and leave the base as it
+   is: several adapters over one base are loaded one after the other. */
+ODTC_API odtc_code odtc_save_adapter(odtc_trainer *trainer, const char *path);
+
+/* A whole checkpoint in memory, which is to be given to free(); NULL where that fails. */
 ODTC_API odtc_code odtc_save_bytes(odtc_trainer *trainer, void **bytes, size_t *count);
 ODTC_API odtc_code odtc_load_bytes(odtc_trainer *trainer, const void *bytes, size_t count);
 

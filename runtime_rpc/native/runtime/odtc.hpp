@@ -122,7 +122,9 @@ class Trainer {
   void set_threads(int threads) { check(odtc_set_threads(trainer_.get(), threads)); }
   void save(const std::string &path) { check(odtc_save(trainer_.get(), path.c_str())); }
   void load(const std::string &path) { check(odtc_load(trainer_.get(), path.c_str())); }
-  /* The same in memory. */
+  // Without the base, of which there may be several adapters; load takes it up.
+  void save_adapter(const std::string &path) { check(odtc_save_adapter(trainer_.get(), path.c_str())); }
+  /* Whole checkpoints in memory. */
   std::vector<unsigned char> save() {
     void *bytes;
     std::size_t count;

@@ -129,10 +129,14 @@ public final class Trainer {
   /// Writes weights, state and the number of steps to a file, whole or not at all.
   public func save(to file: URL) throws { try check(odtc_save(handle, file.path)) }
 
+  /// Writes the same without weights that are not trained: one adapter of a step with LoRA, with its state and
+  /// number of steps. `load` takes it up, and leaves the base as it is.
+  public func saveAdapter(to file: URL) throws { try check(odtc_save_adapter(handle, file.path)) }
+
   /// Takes them up again; what is damaged, or does not fit, changes nothing.
   public func load(from file: URL) throws { try check(odtc_load(handle, file.path)) }
 
-  /// The bytes of such a file.
+  /// The bytes of a file of `save`.
   public func checkpoint() throws -> Data {
     var bytes: UnsafeMutableRawPointer?
     var count = 0

@@ -79,6 +79,8 @@ public final class Demo {
         String beyond = folder + "/c\uD83D\uDE00\u00E9.ckpt";
         trainer.save(beyond);
         trainer.load(beyond);
+        trainer.saveAdapter(beyond);
+        trainer.load(beyond);
         require(trainer.tensor("\uD83D\uDE00") == null);
         try {
             trainer.load(beyond + ".none");

@@ -11,7 +11,7 @@ from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.core.errors import OdtcError
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Code, NativeError
-from odtc.runtime_rpc.state.checkpoint import saved_arguments
+from odtc.runtime_rpc.state.parked import saved_arguments
 from odtc.runtime_rpc.trainer import Trainer
 from tests.native.parity import bits, feed, unpacked
 

@@ -7,33 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import odtc
 from odtc.core.errors import ArtifactError, UsageError
 from tests.native.parity import tvm_trainer
 from tests.runtime_rpc.adapters.conftest import StepOf
+from tests.runtime_rpc.adapters.several import BATCH, LORA, LR, TARGET, Net, batch, kept
 from tests.runtime_rpc.adapters.sides import adapted
 
-LR = 1e-2
 # Steps of each turn, by name of the adapter: the numbers of batches.
 TURNS = (("default", (0, 1)), ("bob", (7, 8, 9)), ("default", (2,)), ("bob", (3,)), ("default", ()))
 
 
-class Net(nn.Module):
-    """Layers with all that adapters may differ in: dropout by the step's number, statistics."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm = nn.Linear(8, 16), nn.BatchNorm1d(16)
-        self.drop, self.head = nn.Dropout(0.5), nn.Linear(16, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.drop(torch.relu(self.norm(self.first(x)))))
-
-
-BATCH, TARGET = 8, "host-cpu{threads=1}"
-LORA: dict[str, Any] = {"lora": "rank=2,targets=*first*", "train": "head*"}
 OPTIONS: dict[str, dict[str, Any]] = {
     "momentum, in updates of two steps": {
         "optimizer": odtc.Update("sgd{momentum=0.9}", accumulate=2, ema=0.5)
@@ -68,17 +53,6 @@ def artifact(model: Path) -> odtc.Artifact:
 def trainer(artifact: odtc.Artifact) -> Iterator[odtc.Trainer]:
     with here(artifact) as trainer:
         yield trainer
-
-
-def batch(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((BATCH, 8), np.float32), rng.integers(0, 4, BATCH)
-
-
-def kept(trainer: odtc.Trainer) -> dict[str, bytes]:
-    """All that a trainer has, base and state."""
-    found = {f"weight {k}": v.tobytes() for k, v in trainer.parameters().items()}
-    return found | {f"kept {k}": v.tobytes() for k, v in trainer._kept()}
 
 
 @pytest.mark.parametrize("make", [here, tvm_trainer])

@@ -146,13 +146,21 @@ public final class Trainer implements AutoCloseable {
         save(opened(), bytes(path));
     }
 
+    /**
+     * Writes the same without weights that are not trained: one adapter of a step with LoRA, with its state and
+     * number of steps. {@link #load(String)} takes it up, and leaves the base as it is.
+     */
+    public void saveAdapter(String path) {
+        saveAdapter(opened(), bytes(path));
+    }
+
     /** Takes them up again; what is damaged, or does not fit, changes nothing. */
     public void load(String path) {
         load(opened(), bytes(path));
     }
 
     /**
-     * The bytes of such a file.
+     * The bytes of a file of {@link #save}.
      *
      * @throws TrainerException what is trained is not finite, or there is no memory
      */
@@ -278,6 +286,8 @@ public final class Trainer implements AutoCloseable {
     private static native void setBudget(long handle, long bytes);
 
     private static native void save(long handle, byte[] path);
+
+    private static native void saveAdapter(long handle, byte[] path);
 
     private static native void load(long handle, byte[] path);
 
