@@ -117,6 +117,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
         check_machine(session, bundle.manifest, target)
         check_cores(session, threads, cores, target)
         self.session = session = session.on(target.kind)
+        self._length = bundle.manifest.length
         self._host = HostClock()
         self._engine = engine_of(bundle, session, placement, self._host)
         self._converter, self._evaluations = feeding_of(bundle.manifest, self._engine)
@@ -177,7 +178,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
     def length(self) -> int:
         """The length at which the last step was taken, where the step has several; else 0."""
         self._turns.check()
-        return self._engine.length
+        return self._length
 
     @property
     def label_weight(self) -> float:
@@ -339,6 +340,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
                 fed = ((item.spec.name, array) for item, array in whole.items())
                 raise not_finite(loss, number + 1, rate, fed, self._kept())
             self._label_weight = steps[number - first].label_weight
+            self._length = steps[number - first].length
             if not self._label_weight and not self._said_unlabelled:
                 self._said_unlabelled = True
                 warn_caller(first_text(number + 1, ignored_label(self._manifest)))

@@ -61,6 +61,18 @@ def why_tvm(bundle: Bundle, session: Session) -> str:
     return next(filter(None, (why(bundle, session) for why in _NEEDS_TVM)), "")
 
 
+def _check_lengths(bundle: Bundle, session: Session) -> None:
+    """Checks that a step of several lengths can be taken; see `engine_of` for errors."""
+    why = "the device is a GPU" if session.kind != CPU else ""
+    if why := why or ("" if session.serves_programs else why_tvm(bundle, session)):
+        raise UnsupportedError(
+            "a step of several lengths is taken by the native runtime alone, here or in "
+            f"odtc-device: {why}",
+            where=session.name,
+            hint="compile an artifact for each length: --shape NAME=N",
+        )
+
+
 def engine_of(bundle: Bundle, session: Session, placement: Placement, host: HostClock) -> Engine:
     """The engine of a new trainer.
 
@@ -77,15 +89,10 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         OutputError: there is no room for a file, or no library can be loaded from its folder.
         UsageError: the device is a GPU, which reads no files.
         UnsupportedError: it is a GPU, and the artifact has no program; or the step has several
-            lengths, and the native runtime does not take it in this process.
+            lengths, and the native runtime takes it neither here nor there.
     """
-    if bundle.manifest.shorter and (session.kind != CPU or why_tvm(bundle, session)):
-        raise UnsupportedError(
-            "a step of several lengths is taken by the native runtime in this process alone: "
-            f"{why_tvm(bundle, session) or 'the device is a GPU'}",
-            where=session.name,
-            hint="compile an artifact for each length: --shape NAME=N",
-        )
+    if bundle.manifest.shorter:
+        _check_lengths(bundle, session)
     if session.serves_programs:
         from odtc.runtime_rpc.engines.served import ServedEngine
         from odtc.runtime_rpc.sessions.remote import RemoteSession

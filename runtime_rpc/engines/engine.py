@@ -34,11 +34,6 @@ class Engine(Protocol):
         ...
 
     @property
-    def length(self) -> int:
-        """At which the last step was taken, where the step has several; else 0."""
-        ...
-
-    @property
     def over_features(self) -> "OverFeatures | None":
         """The step in two parts, where frozen layers come first and the engine can do it."""
         ...

@@ -21,7 +21,7 @@ from odtc.core.artifact.manifest import Evaluation, StepPlan
 from odtc.core.disk.files import check_programs
 from odtc.core.ir.place import take
 from odtc.core.options.cores import cores_of_threads
-from odtc.core.specs import Argument, Role
+from odtc.core.specs import FED_ROLES, Argument, Role
 from odtc.runtime_rpc.engines.ahead import Ahead
 from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
@@ -99,30 +99,34 @@ class NativeEngine:
             if item.role in (Role.INPUT, Role.FEATURES)
         }
         self._numbers = {item: number for number, item in enumerate(manifest.arguments)}
-        self._lengths = Lengths(manifest, self._native)
-        for item, array in self._lengths.tensors.items():
-            self._tensors[item] = self._parts[item] = array
-            self._write[item] = partial(array.__setitem__, ...)
+        self._lengths = Lengths(manifest, self._native.set_length)
+        self._add_shorter()
         is_cut = bool(features) and session.kind == CPU
         self._over = OverFeatures(self._put, self._run_part, self._guarded) if is_cut else None
         self._ahead = (
             None if session.kind == CPU else Ahead(self._native, self._feed, self._send_next)
         )
-        every = (manifest, *manifest.shorter_ones)
-        self._plans = {plan.arena_bytes: plan for each in every for plan in each.plans}
-        self._usual = [each for of in every for each in of.evaluations]
+        self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
+        self._usual = [each for of in self._lengths.manifests for each in of.evaluations]
         self._follower: Follower | None = None
         self._clocked: dict[str, Any] | None = None
+
+    def _add_shorter(self) -> None:
+        """What shorter lengths are fed lies where that of the longest begins."""
+        for each in self._lengths.manifests[1:]:
+            for number, item in enumerate(each.arguments):
+                if item.role in FED_ROLES and item not in self._tensors:
+                    array = self._native.part(number, item.spec.shape, item.spec.dtype)
+                    self._tensors[item] = self._parts[item] = array
+                    self._write[item] = partial(array.__setitem__, ...)
+                    self._numbers[item] = number
 
     @property
     def plan(self) -> StepPlan:
         """By which the last step ran, or the next one will."""
+        if self._manifest.shorter:
+            return self._lengths.plan
         return self._plans[self._native.arena_bytes]
-
-    @property
-    def length(self) -> int:
-        """At which the last step was taken, where the step has several; else 0."""
-        return self._lengths.now
 
     @property
     def over_features(self) -> OverFeatures | None:
@@ -161,7 +165,8 @@ class NativeEngine:
         if self._follower:
             self._change_to(self._follower.choose(self.plan, self._native.held_bytes))
         with self._guarded():
-            self._lengths.take(fed.whole)
+            self._lengths.use(fed.length)
+            self._lengths.taken = fed.length
             # The trainer's count holds: a step that was interrupted as it ended is not in it.
             if first != self._native.steps:
                 self._native.steps = first
@@ -210,7 +215,7 @@ class NativeEngine:
         if self._ahead:
             self._ahead.forget()
         with self._guarded():
-            self._lengths.take(arrays)
+            self._lengths.use(self._lengths.of(arrays))
         if evaluation not in self._usual:
             return self._evaluate_fewer(evaluation, arrays, ema=bool(instead))
         with self._guarded():

@@ -8,6 +8,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.engines.clocked import clocked_calls
 from odtc.runtime_rpc.engines.engine import Instead, Ready
 from odtc.runtime_rpc.engines.kept_weights import kept_weights, sent_again
+from odtc.runtime_rpc.engines.lengths import Lengths
 from odtc.runtime_rpc.engines.native_errors import check_same_step, explained, not_opened
 from odtc.runtime_rpc.engines.over_features import OverFeatures
 from odtc.runtime_rpc.engines.served_program import ServedProgram, uploaded
@@ -68,12 +70,15 @@ class ServedEngine:
         except NativeError as error:
             raise not_opened(error, manifest, session, folder) from error
         features = [item for each in manifest.features for item in each.arguments]
-        self._places = {item: n for n, item in enumerate((*manifest.arguments, *features))}
+        self._lengths = Lengths(manifest, partial(self._call, "set_length"))
+        every = [each.arguments for each in self._lengths.manifests]
+        self._places = {item: n for each in every for n, item in enumerate((*each, *features))}
         # Of a GPU there is no step in two parts, and an older server takes none.
         is_cut = bool(features) and session.kind == CPU and has_function(session, _OVER_FEATURES)
         self._over = OverFeatures(self._put, self._run_part, self._explained) if is_cut else None
         asked = target_of(manifest).threads
         self._most_threads = min(asked or MOST_THREADS, MOST_THREADS)
+        self._usual = [each for of in self._lengths.manifests for each in of.evaluations]
         self._plans = {plan.arena_bytes: plan for plan in manifest.plans}
         self._follower: Follower | None = None
 
@@ -99,13 +104,10 @@ class ServedEngine:
     @property
     def plan(self) -> StepPlan:
         """By which the last step ran, or the next one will."""
+        if self._manifest.shorter:
+            return self._lengths.plan
         with self._explained():
             return self._plans[self._state("arena")]
-
-    @property
-    def length(self) -> int:
-        """It takes no steps of several lengths."""
-        return 0
 
     @property
     def over_features(self) -> OverFeatures | None:
@@ -130,12 +132,10 @@ class ServedEngine:
         self, steps: Sequence[Ready], first: int, following: Callable[[], Fed | None]
     ) -> list[float]:
         """Takes steps, in one call."""
-        items = self._fed_items(steps[0][0])
-        fed = b"".join(step.whole[item].tobytes() for step, _ in steps for item in items)
-        name, more = "take_steps", []
-        if steps[0][0].has_features:
-            numbers = np.array([self._places[item] for item in items], np.int32)
-            name, more = _OVER_FEATURES, [bytearray(numbers.tobytes())]
+        fed = b"".join(
+            step.whole[item].tobytes() for step, _ in steps for item in self._fed_items(step)
+        )
+        name, more = self._way(steps)
         rates = np.array([rate for _, rate in steps], np.float32).tobytes()
         with self._explained():
             if self._follower:
@@ -143,15 +143,29 @@ class ServedEngine:
                 with understood("the device", self._session.name):
                     plan, held = self._plans[state["arena"]], int(state["held"])
                 self._change_to(self._follower.choose(plan, held))
+            # Where a step fails, none says how many were begun.
+            self._lengths.forget()
             begin = time.monotonic()
             parts = self._manifest.micro_batches
             answer = self._call(
                 name, first, bytearray(rates), *more, bytearray(fed), runs=len(steps) * parts
             )
             losses = self._losses(bytes(answer), len(steps))
+            self._lengths.took(steps[-1][0].length)
             if self._host.spans is not None:
                 self._host.note(self.plan.function, begin, len(steps) * parts)
         return losses
+
+    def _way(self, steps: Sequence[Ready]) -> tuple[str, list[bytearray]]:
+        """The function that takes steps, and what it is given beside rates and batches."""
+        first = steps[0][0]
+        if self._manifest.shorter:
+            lengths = np.array([fed.length for fed, _ in steps], np.int64)
+            return "take_steps_at_lengths", [bytearray(lengths.tobytes())]
+        if first.has_features:
+            numbers = np.array([self._places[item] for item in self._fed_items(first)], np.int32)
+            return _OVER_FEATURES, [bytearray(numbers.tobytes())]
+        return "take_steps", []
 
     def _fed_items(self, fed: Fed) -> list[Argument]:
         """What a step is fed, in the order of the program's tensors."""
@@ -177,7 +191,8 @@ class ServedEngine:
         """An output of one micro-batch, or of as many samples as the evaluation is of."""
         output, ema = evaluation.output, int(bool(instead))
         with self._explained():
-            if evaluation in self._manifest.evaluations:
+            self._lengths.use(self._lengths.of(arrays))
+            if evaluation in self._usual:
                 for item, array in arrays.items():
                     self._put(item, array)
                 answer = bytes(self._call("evaluate", output.name, ema))
@@ -206,7 +221,8 @@ class ServedEngine:
     def _write_first(self, item: Argument, array: np.ndarray, samples: int) -> None:
         """Writes the first samples of an input, along its axis; the rest is not read."""
         shape, dtype = self._whole[item.role.value, item.spec.name]
-        whole = np.zeros(shape, dtype)
+        # A step of several lengths, whose shapes are others, has no micro-batches.
+        whole = np.zeros(item.spec.shape if self._manifest.shorter else shape, dtype)
         first = take(whole, item.place, slice(samples)) if item.place else whole
         first[...] = array
         self._call("write", self._places[item], 0, bytearray(whole.tobytes()))
@@ -237,16 +253,18 @@ class ServedEngine:
             self._call("set_steps", steps)
 
     def set_budget(self, budget: int) -> None:
-        """Takes steps from now on by the fastest plan that fits."""
+        """Takes steps from now on by the fastest plan that fits; each length has but one."""
         plan = plan_within(self._manifest, budget)
         self._follower = None
-        with self._explained():
-            self._change_to(plan)
+        if not self._manifest.shorter:
+            with self._explained():
+                self._change_to(plan)
 
     def follow(self, available: Available, reserve: int) -> None:
         """Chooses the plan before each call."""
         bytes_left(available)
-        self._follower = Follower(self._manifest.plans, available, reserve)
+        if not self._manifest.shorter:
+            self._follower = Follower(self._manifest.plans, available, reserve)
 
     def _change_to(self, plan: StepPlan) -> None:
         self._call("set_budget", self._manifest.budget_of(plan))

@@ -59,11 +59,6 @@ class VirtualMachine:
         return self._stepping.calls.plan
 
     @property
-    def length(self) -> int:
-        """It takes no steps of several lengths."""
-        return 0
-
-    @property
     def over_features(self) -> None:
         """None: the whole step is computed at each step."""
         return None

@@ -122,11 +122,14 @@ class Fed:
 
     Attributes:
         whole: by the argument of a call that they are for.
+        length: at which the step is taken, where it has several; else 0.
         label_weight: what the labels weigh together; see `LabelWeights`.
     """
 
-    def __init__(self, whole: Mapping[Argument, np.ndarray], micro_batches: int) -> None:
-        self.whole, self._micro_batches = whole, micro_batches
+    def __init__(
+        self, whole: Mapping[Argument, np.ndarray], micro_batches: int, length: int
+    ) -> None:
+        self.whole, self._micro_batches, self.length = whole, micro_batches, length
         self.label_weight = 1.0
 
     @property
@@ -153,7 +156,7 @@ class FeedConverter:
     """
 
     def __init__(self, manifest: Manifest) -> None:
-        self._micro_batches = manifest.micro_batches
+        self._micro_batches, self._length = manifest.micro_batches, manifest.length
         self._wanted = {role: manifest.fed(role) for role in (Role.INPUT, Role.LABEL)}
         self._names = {role: [i.spec.name for i in items] for role, items in self._wanted.items()}
         self._of_a_call = {role: manifest.of_role(role) for role in self._wanted}
@@ -176,12 +179,13 @@ class FeedConverter:
         if not self._was_fed and (said := note_of_unshifted(fed)):
             warn_caller(said)
         self._was_fed = True
-        return Fed(fed, self._micro_batches)
+        return Fed(fed, self._micro_batches, self._length)
 
     def _over_features(self, x: FeatureFeed, y: Feed | None) -> Fed:
         """Collects the arrays of a step that goes on from features."""
         fed = {item: x[item.spec.name] for item in self._features if item.spec.name in x}
-        return Fed(fed | self._fitted({} if y is None else y, Role.LABEL), self._micro_batches)
+        fed |= self._fitted({} if y is None else y, Role.LABEL)
+        return Fed(fed, self._micro_batches, self._length)
 
     def _fitted(self, feed: Feed, role: Role) -> dict[Argument, np.ndarray]:
         """The arrays of a role for a whole step, by the argument of a call that each is for."""

@@ -126,7 +126,7 @@ def test_rows_that_no_length_holds(artifact: odtc.Artifact) -> None:
 
 
 def test_other_engines_and_profiles(artifact: odtc.Artifact) -> None:
-    with pytest.raises(UnsupportedError, match="native runtime in this process alone"):
+    with pytest.raises(UnsupportedError, match="native runtime alone, here or in"):
         artifact.trainer(VirtualMachineHere())
     with (
         artifact.trainer() as trainer,

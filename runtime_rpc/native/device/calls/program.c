@@ -165,6 +165,13 @@ static void set_budget(odtc_session *s, const odtc_value *v, odtc_result *result
   if (t) odtc_is_well(s, t, odtc_set_budget(t, (uint64_t)v[1].number));
 }
 
+/* At which length tensors are from now on, and evaluations. */
+static void set_length(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  (void)result;
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  if (t) odtc_is_well(s, t, odtc_set_length(t, (uint64_t)v[1].number));
+}
+
 /* What a micro-batch is fed of one input or feature, for `evaluate`. */
 static void write_part(odtc_session *s, const odtc_value *v, odtc_result *result) {
   (void)result;
@@ -252,7 +259,9 @@ const odtc_named_function ODTC_PROGRAM_FUNCTIONS[] = {
     {"odtc.program.read", "iiii", read_tensor},
     {"odtc.program.set_steps", "ii", set_steps},
     {"odtc.program.set_budget", "ii", set_budget},
+    {"odtc.program.set_length", "ii", set_length},
     {"odtc.program.take_steps", "iibb", odtc_take_steps},
+    {"odtc.program.take_steps_at_lengths", "iibbb", odtc_take_steps_at_lengths},
     {"odtc.program.take_steps_over_features", "iibbb", odtc_take_steps_over_features},
     {"odtc.program.write_part", "iib", write_part},
     {"odtc.program.evaluate", "isi", evaluate},

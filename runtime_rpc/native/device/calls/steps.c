@@ -13,6 +13,7 @@ typedef struct {
   const char *at;      /* of the next step */
   const uint8_t *fed;  /* for each tensor, whether a step is fed it */
   const void **direct; /* for each tensor, where a GPU takes it from in place of its memory; or NULL */
+  const char *lengths; /* of each step that is not fed yet, int64; NULL: all are as long as the trainer's are now */
   size_t left;         /* steps that are not fed yet */
   int is_fed;          /* the next one is */
   int over_features;   /* it goes on from features, in place of inputs */
@@ -25,6 +26,14 @@ static size_t fed_bytes(const odtc_trainer *t, const uint8_t *fed) {
   for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n)
     if (fed[n]) bytes += tensor->bytes;
   return bytes;
+}
+
+/* Takes what follows at the length of a step, so many behind the next one. */
+static odtc_code take_length(feeding *f, size_t number) {
+  int64_t length;
+  if (!f->lengths) return ODTC_OK;
+  memcpy(&length, f->lengths + number * sizeof length, sizeof length);
+  return odtc_set_length(f->trainer, (uint64_t)length);
 }
 
 /* Gives the next step's tensors what they are fed. */
@@ -54,7 +63,7 @@ static int send_directly(feeding *f) {
 /* While a GPU computes a step: what the next one is fed travels. */
 static void send_next(void *with) {
   feeding *f = with;
-  if (!f->left) return;
+  if (!f->left || take_length(f, 0)) return;
   if (!send_directly(f)) {
     write_next(f);
     odtc_send_next(f->trainer);
@@ -63,9 +72,13 @@ static void send_next(void *with) {
 }
 
 static odtc_code take_next(feeding *f, float rate) {
-  if (!f->is_fed) write_next(f);
+  if (!f->is_fed) {
+    if (take_length(f, 0)) return f->trainer->problem.code;
+    write_next(f);
+  }
   f->is_fed = 0;
   f->at += fed_bytes(f->trainer, f->fed);
+  if (f->lengths) f->lengths += sizeof(int64_t);
   --f->left;
   odtc_code code = f->over_features ? odtc_step_over_features(f->trainer, rate, NULL)
                                     : odtc_step(f->trainer, rate, NULL);
@@ -87,10 +100,17 @@ static uint8_t *take_all(feeding *f, const char *rates, uint8_t *losses, odtc_co
 }
 
 /* Whether what came is that of so many steps; a failure if not. */
-static int is_whole(odtc_session *s, const feeding *f, const odtc_value *rates, const odtc_value *came) {
-  const size_t count = f->left, bytes = fed_bytes(f->trainer, f->fed);
-  if (count && !(rates->count % sizeof(float)) && came->count / count == bytes && !(came->count % count)) return 1;
-  odtc_refuse(s, "a step is fed %zu bytes, and %zu bytes came for %zu steps", bytes, came->count, count);
+static int is_whole(odtc_session *s, feeding *f, const odtc_value *rates, const odtc_value *came) {
+  const size_t count = f->left;
+  size_t left = came->count, bytes = 0, n = 0;
+  for (; n < count; ++n, left -= bytes) {
+    if (!odtc_is_well(s, f->trainer, take_length(f, n))) return 0;
+    bytes = fed_bytes(f->trainer, f->fed);
+    if (bytes > left) break;
+  }
+  if (count && n == count && !left && !(rates->count % sizeof(float))) return 1;
+  odtc_refuse(s, "a step is fed %zu bytes%s, and %zu bytes came for %zu steps", fed_bytes(f->trainer, f->fed),
+              f->lengths ? ", more or fewer at other lengths" : "", came->count, count);
   return 0;
 }
 
@@ -126,14 +146,31 @@ static uint8_t *no_marks(odtc_session *s, const odtc_trainer *t) {
   return fed;
 }
 
+/* Marks of all inputs and labels. */
+static uint8_t *marks_of_fed(odtc_session *s, const odtc_trainer *t) {
+  uint8_t *fed = no_marks(s, t);
+  const odtc_tensor *tensor;
+  for (size_t n = 0; fed && (tensor = odtc_tensor_at(t, n)); ++n)
+    fed[n] = tensor->role == ODTC_INPUT || tensor->role == ODTC_LABEL;
+  return fed;
+}
+
 void odtc_take_steps(odtc_session *s, const odtc_value *v, odtc_result *result) {
   odtc_trainer *t = odtc_trainer_of(s, v);
-  uint8_t *fed = t ? no_marks(s, t) : NULL;
-  const odtc_tensor *tensor;
+  uint8_t *fed = t ? marks_of_fed(s, t) : NULL;
   if (!fed) return;
-  for (size_t n = 0; (tensor = odtc_tensor_at(t, n)); ++n)
-    fed[n] = tensor->role == ODTC_INPUT || tensor->role == ODTC_LABEL;
   take(s, &(feeding){.trainer = t, .fed = fed}, v + 1, v + 2, v + 3, result);
+  free(fed);
+}
+
+void odtc_take_steps_at_lengths(odtc_session *s, const odtc_value *v, odtc_result *result) {
+  odtc_trainer *t = odtc_trainer_of(s, v);
+  uint8_t *fed = t ? marks_of_fed(s, t) : NULL;
+  if (!fed) return;
+  if (v[3].count / sizeof(int64_t) == v[2].count / sizeof(float) && !(v[3].count % sizeof(int64_t)))
+    take(s, &(feeding){.trainer = t, .fed = fed, .lengths = v[3].bytes}, v + 1, v + 2, v + 4, result);
+  else
+    odtc_refuse(s, "%zu bytes are no lengths of %zu steps", v[3].count, v[2].count / sizeof(float));
   free(fed);
 }
 

@@ -17,6 +17,10 @@ int odtc_is_well(odtc_session *session, const odtc_trainer *trainer, odtc_code c
    before it runs. */
 void odtc_take_steps(odtc_session *session, const odtc_value *values, odtc_result *result);
 
+/* The same of steps each of which is taken at a length: an int64 for each comes before what they are fed, of which each has
+   as much as its length takes. The trainer stays at the length of the last one that was begun. */
+void odtc_take_steps_at_lengths(odtc_session *session, const odtc_value *values, odtc_result *result);
+
 /* The same of steps that go on from features: the numbers of the tensors that each is fed, int32, come before that. */
 void odtc_take_steps_over_features(odtc_session *session, const odtc_value *values, odtc_result *result);
 
