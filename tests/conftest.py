@@ -59,8 +59,10 @@ pytest.MonkeyPatch.setattr = patching(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ends tests that hang wherever they do."""
+    """Ends tests that hang wherever they do, and has the files in our order."""
     config.pluginmanager.register(Watch(config))
+    # That of xdist is by how many tests a file has, of which one may take a minute.
+    config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(optionalhook=True)

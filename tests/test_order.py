@@ -31,3 +31,8 @@ def test_there_are_more_processes_than_cores(request: pytest.FixtureRequest) -> 
 def test_names_are_the_same_in_all_processes(request: pytest.FixtureRequest) -> None:
     """Else processes do not share tests: an object's `repr` has its address."""
     assert not [name for item in request.session.items if " at 0x" in (name := item.nodeid)]
+
+
+def test_processes_take_the_files_in_that_order(pytestconfig: pytest.Config) -> None:
+    """However the tests are started: xdist would begin with files of many tests."""
+    assert not pytestconfig.option.loadscopereorder
