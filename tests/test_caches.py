@@ -1,6 +1,7 @@
 """Kernels are kept within one run of the tests, and not where a test changes the compiler."""
 
 import os
+import sys
 from pathlib import Path
 
 import onnx
@@ -23,6 +24,12 @@ def test_outlines_are_kept_and_no_steps() -> None:
     assert not outline_store().problem
     assert not kernel_store().problem
     assert step_store().problem
+
+
+def test_what_python_compiles_is_kept() -> None:
+    """Also where the shell that the tests are started from says otherwise."""
+    assert not sys.dont_write_bytecode
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
 
 
 @pytest.mark.parametrize(
