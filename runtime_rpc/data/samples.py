@@ -148,7 +148,8 @@ def samples_in(
     _check_whole(labels, count, batch_of(inputs), where)
     fitted = {item.spec.name: _fitted(found[item.spec.name], item, count) for item in labels}
     for item in inputs:
-        notes += notes_of_input(found[item.spec.name], item, where)
+        array, alone = found[item.spec.name], wanted.inputs_alone
+        notes += notes_of_input(array, item, where, is_predicted=alone)
     for item in labels:
         notes += note_of_numbers(fitted[item.spec.name], item, where)
     return Samples(

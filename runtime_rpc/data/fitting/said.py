@@ -20,11 +20,13 @@ _MOST_SHARE, _MOST_CLASSES = 0.8, 10_000
 _LEAST = 10
 
 
-def notes_of_input(array: np.ndarray, item: Argument, where: str) -> Iterator[str]:
-    """What is to be said of an input."""
+def notes_of_input(
+    array: np.ndarray, item: Argument, where: str, *, is_predicted: bool
+) -> Iterator[str]:
+    """What is to be said of an input; `is_predicted` where there is no loss over it."""
     if said := note_of_bytes(array, item, where):
         yield said
-    yield from note_of_numbers(array, item, where)
+    yield from note_of_numbers(array, item, where, "a prediction" if is_predicted else "a loss")
 
 
 def note_of_bytes(array: np.ndarray, item: Argument, where: str) -> str:
@@ -39,8 +41,10 @@ def note_of_bytes(array: np.ndarray, item: Argument, where: str) -> str:
     )
 
 
-def note_of_numbers(array: np.ndarray, item: Argument, where: str) -> Iterator[str]:
-    """What is to be said of numbers that are not finite.
+def note_of_numbers(
+    array: np.ndarray, item: Argument, where: str, what: str = "a loss"
+) -> Iterator[str]:
+    """What is to be said of numbers that are not finite, over which `what` is none.
 
     Those that stay in their file are not read for it.
     """
@@ -57,8 +61,8 @@ def note_of_numbers(array: np.ndarray, item: Argument, where: str) -> Iterator[s
     if first is not None:
         yield (
             f"{where}: {count} of {array.size} numbers of {printable(item.spec.name)} are not "
-            f"finite, the first is {array[first]} in sample {_sample_of(first, array, item)}: a "
-            "loss over them is none"
+            f"finite, the first is {array[first]} in sample {_sample_of(first, array, item)}: "
+            f"{what} over them is none"
         )
 
 

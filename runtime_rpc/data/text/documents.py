@@ -132,8 +132,7 @@ def _parts(
         raise UsageError(
             "the data is text, and there is no tokenizer",
             where=where,
-            hint="give the file of the model: odtc train --tokenizer tokenizer.json, or "
-            "fit(tokenizer=)",
+            hint="give the file of the model: --tokenizer tokenizer.json, or tokenizer= in Python",
         )
     for name, text in texts.items():
         ids = np.asarray(tokenizer.encode(text, begins=name != "completion"), np.int64)

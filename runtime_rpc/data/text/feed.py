@@ -7,7 +7,7 @@ import numpy as np
 from odtc.core.errors import DataError, UnsupportedError
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.text.documents import Document
-from odtc.runtime_rpc.data.text.rows import Rows, packed, padded
+from odtc.runtime_rpc.data.text.rows import Rows, fed, packed, padded
 from odtc.runtime_rpc.data.wanted import Wanted
 
 # Inputs that follow from rows of tokens, and where there are any in these.
@@ -47,13 +47,25 @@ def arrays_of(
     """The arrays of all samples by the names of inputs and label, and what is to be said of them.
 
     Raises:
-        DataError: there is nothing to learn; or the loss ignores no label, and some have to be.
+        DataError: there is nothing to learn, or to predict; or the loss ignores no label, and some
+            have to be.
         UnsupportedError: the step is none of a language model.
     """
     item = _token_input(wanted, where)
     length = item.spec.shape[1]
     label = None if wanted.inputs_alone else _label(wanted, length, where)
-    rows = (packed if wanted.options.pack else padded)(documents, length)
+    packs = wanted.options.pack
+    rows = (
+        fed(documents, length, packs=packs)
+        if wanted.inputs_alone
+        else (packed if packs else padded)(documents, length)
+    )
+    if not len(rows.ids) and wanted.inputs_alone:
+        raise DataError(
+            f"none of {len(documents)} documents has a token",
+            where=where,
+            hint="bring text that has some",
+        )
     if not len(rows.ids):
         raise DataError(
             f"{len(documents)} documents have nothing to learn within {length} tokens",
@@ -66,9 +78,8 @@ def arrays_of(
         if (make := MADE.get(item.spec.name))
     }
     labels = {label.spec.name: _labels(rows, label, where)} if label else {}
-    return {item.spec.name: rows.ids, **made, **labels}, list(
-        _said(rows, packs=wanted.options.pack)
-    )
+    said = _said_of_fed(rows, packs=packs) if label is None else _said(rows, packs=packs)
+    return {item.spec.name: rows.ids, **made, **labels}, list(said)
 
 
 def _label(wanted: Wanted, length: int, where: str) -> Argument:
@@ -103,4 +114,15 @@ def _said(rows: Rows, *, packs: bool) -> Sequence[str]:
         said.append(f"{rows.cut} tokens are left out: their documents are longer than a row")
     if rows.empty:
         said.append(f"{rows.empty} rows are left out: they have no token to learn")
+    return said
+
+
+def _said_of_fed(rows: Rows, *, packs: bool) -> Sequence[str]:
+    kind = "packed" if packs else "one document each"
+    rows_of = f"{len(rows.ids)} rows of {rows.ids.shape[1]}"
+    said = [f"{rows_of}, {kind}; {rows.real.sum()} tokens are fed"]
+    if rows.cut:
+        said.append(f"{rows.cut} tokens are not: their documents are longer than a row")
+    if rows.empty:
+        said.append(f"{rows.empty} documents have no prediction: they have no token")
     return said

@@ -19,10 +19,10 @@ class Rows:
     Attributes:
         ids: numbers of tokens, int64 `[rows, length]`; 0 where there is none.
         following: of the token that follows each, of the same shape.
-        learned: which of the following tokens count in a loss.
+        learned: which of the following tokens count in a loss; none where labels are left out.
         real: where there is a token.
         cut: tokens of documents that were too long for a row.
-        empty: rows that had no token to learn, and are left out.
+        empty: rows that had no token to learn, or none at all, and are left out.
     """
 
     ids: np.ndarray
@@ -51,6 +51,27 @@ def packed(documents: Sequence[Document], length: int) -> Rows:
         for start in starts
     ]
     return _stacked(rows, length, 0)
+
+
+def fed(documents: Sequence[Document], length: int, *, packs: bool) -> Rows:
+    """Rows of which nothing is learned: each has all tokens that fit, the last one too.
+
+    Args:
+        documents: a row each, or one after the other.
+        length: of a row.
+        packs: whether rows hold several documents.
+    """
+    parts, cut = [each.ids[:length] for each in documents], 0
+    if packs:
+        ids = np.concatenate([each.ids for each in documents] or [np.zeros(0, np.int64)])
+        parts = [ids[start : start + length] for start in range(0, len(ids), length)]
+    else:
+        cut = sum(max(len(each.ids) - length, 0) for each in documents)
+    kept = [part for part in parts if len(part)]
+    ids, real = np.zeros((len(kept), length), np.int64), np.zeros((len(kept), length), bool)
+    for row, part in enumerate(kept):
+        ids[row, : len(part)], real[row, : len(part)] = part, True
+    return Rows(ids, np.zeros_like(ids), np.zeros_like(real), real, cut, len(parts) - len(kept))
 
 
 def _row(ids: np.ndarray, learned: np.ndarray, length: int) -> tuple[np.ndarray, ...]:

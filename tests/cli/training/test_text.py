@@ -265,7 +265,7 @@ def test_texts_in_python_train_as_those_of_a_file(here: Path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, r"the data is text, and there is no tokenizer[^!]*fit\(tokenizer=\)"),
+        ({}, r"the data is text, and there is no tokenizer[^!]*tokenizer= in Python"),
         ({"end_token": "</s>"}, "end_token is '</s>', and there is no tokenizer"),
         ({"tokenizer": "none.json"}, "the tokenizer does not exist"),
     ],
@@ -279,16 +279,28 @@ def test_text_in_python_needs_a_tokenizer(here: Path, options: dict[str, Any], s
 
 
 def test_text_is_predicted_by_the_model_that_is_exported_as_by_the_artifact(
-    here: Path, tmp_path: Path
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     held = ["--data", "t.jsonl", "--tokenizer", "t.json"]
     checkpoint, model = str(tmp_path / "c"), str(tmp_path / "trained.onnx")
     options = ("--lr", "0.1", "--tokenizer", "t.json", "--checkpoint", checkpoint)
     assert train(*options, "--export", model) == ExitCode.OK
+    capsys.readouterr()
     found = []
     for words in (["m.odtc", "--checkpoint", checkpoint], [model]):
         output = str(tmp_path / "scores.npy")
         assert main(["predict", *words, *held, "-o", output]) == ExitCode.OK
         found.append(np.load(output))
+        said = capsys.readouterr().err
+        assert "tokens are fed" in said
+        assert "learn" not in said
     assert found[0].shape == (len(LINES), LENGTH, len(WORDS))
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    # A text of one token has a row, too, from which nothing would be learned.
+    (tmp_path / "short.jsonl").write_text('{"input_ids": [1]}\n{"input_ids": [1, 2]}\n')
+    short = ["--data", str(tmp_path / "short.jsonl"), "-o", str(tmp_path / "short.npy")]
+    assert main(["predict", model, *short]) == ExitCode.OK
+    assert len(np.load(tmp_path / "short.npy")) == 2
+    (tmp_path / "none.jsonl").write_text('{"input_ids": []}\n')
+    assert main(["predict", model, "--data", str(tmp_path / "none.jsonl")]) == ExitCode.DATA
+    assert "none of 1 documents has a token" in capsys.readouterr().err

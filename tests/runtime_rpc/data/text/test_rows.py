@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odtc.runtime_rpc.data.text.documents import Document
-from odtc.runtime_rpc.data.text.rows import Rows, packed, padded
+from odtc.runtime_rpc.data.text.rows import Rows, fed, packed, padded
 
 LENGTH = 4
 
@@ -56,6 +56,16 @@ def test_packed_rows_have_all_tokens(found: list[Document]) -> None:
     assert learned(rows) == [(n - 1, n) for n in range(2, count + 1) if marks[n]]
     assert rows.cut == 0
     assert (rows.real[:-1] if not rows.empty else rows.real[:0]).all()
+
+
+@given(documents(), st.booleans())
+def test_rows_that_are_fed_have_all_tokens_that_fit(found: list[Document], packs: bool) -> None:
+    rows = fed(found, LENGTH, packs=packs)
+    every = [each.ids if packs else each.ids[:LENGTH] for each in found]
+    assert rows.ids[rows.real].tolist() == [int(token) for ids in every for token in ids]
+    assert rows.cut == sum(len(each.ids) for each in found) - int(rows.real.sum())
+    assert packs or len(rows.ids) + rows.empty == len(found)
+    assert not rows.learned.any()
 
 
 def test_an_example() -> None:
