@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from odtc.core.artifact.manifest import Evaluation, Manifest
+from odtc.core.artifact.manifest import Evaluation
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.fitting.taking import Taking
@@ -25,6 +25,7 @@ from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.readers import noted, read_inputs
 from odtc.runtime_rpc.data.source import Source, notes_of
 from odtc.runtime_rpc.data.tables.columns import feature_columns
+from odtc.runtime_rpc.data.tables.frames import by_names, framed
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, wanted_by
@@ -41,7 +42,7 @@ def predicted(
     trainer: Predicting, data: Any, output: str | None, options: ReadOptions, *, ema: bool
 ) -> np.ndarray:
     """An output of all samples of what a caller gives; see `Trainer.predict`."""
-    manifest = trainer.manifest
+    manifest, data = trainer.manifest, framed(data)
     known = {each.output.name: each for each in manifest.evaluations}
     evaluation = manifest.evaluations[0] if output is None else known.get(output)
     feeds = None if evaluation is None else _feeds(trainer, data, options, evaluation)
@@ -92,9 +93,9 @@ def _feeds(
         stream = streamed(data, manifest, inputs_alone=True)
         for note in stream.notes:
             warn_caller(note)
-        return _batches(stream, manifest)
+        return _batches(stream, trainer)
     if _are_batches(data):
-        return _of_loader(data, manifest)
+        return _of_loader(data, trainer)
     return None
 
 
@@ -131,6 +132,8 @@ def _is_batch(item: Any) -> bool:
     """Whether an item of a list has arrays by name, or a pair with some: no sample of numbers."""
     if isinstance(item, Mapping):
         return True
+    if is_frame(framed(item)):
+        return True
     return (
         isinstance(item, list | tuple)
         and bool(item)
@@ -138,25 +141,33 @@ def _is_batch(item: Any) -> bool:
     )
 
 
-def _of_loader(loader: Any, manifest: Manifest) -> Iterator[Any]:
+def _of_loader(loader: Any, trainer: Predicting) -> Iterator[Any]:
     """The inputs of each batch; says in which order they come, and how many never did."""
     if note := note_of_order(loader):
         warn_caller(note)
-    given, placed = 0, [item for item in manifest.of_role(Role.INPUT) if item.place]
-    for batch in _batches(loader, manifest):
+    inputs = trainer.manifest.of_role(Role.INPUT)
+    given, placed = 0, [item for item in inputs if item.place]
+    for batch in _batches(loader, trainer):
         yield batch
         given += count_samples({item: batch[item.spec.name] for item in placed}, "data") or 0
     if placed and (note := note_of_left(loader, given)):
         warn_caller(note)
 
 
-def _batches(batches: Iterable[Any], manifest: Manifest) -> Iterator[Any]:
-    """The inputs of each batch, as a step would take them."""
+def _batches(batches: Iterable[Any], trainer: Predicting) -> Iterator[Any]:
+    """The inputs of each batch, as a step would take them; columns of tables by their names."""
+    manifest, columns, told = trainer.manifest, _columns(trainer), set[str]()
     inputs = manifest.of_role(Role.INPUT)
     naming = Naming(inputs, manifest.labels, "data", "a batch", inputs_alone=True)
     taking = Taking(inputs, "data")
     for batch in batches:
-        x = _inputs_of(batch, naming)
+        table = framed(batch)
+        held = _inputs_alone(table, trainer) if is_frame(table) else table
+        found = by_names(_inputs_of(held, naming), inputs, columns)
+        x = found.feed
+        for note in {*found.notes} - told:
+            told.add(note)
+            warn_caller(note)
         yield taking({name: as_array(array, f"input {name}") for name, array in x.items()})
         for note in taking.untold():
             warn_caller(note)

@@ -24,7 +24,7 @@ from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.readers import noted, read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
-from odtc.runtime_rpc.data.tables.frames import by_names
+from odtc.runtime_rpc.data.tables.frames import by_names, framed
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
@@ -90,6 +90,7 @@ def source_of(
         UsageError: it is nothing of which there are samples.
     """
     refuse_splits(data)
+    data = framed(data)
     for kind in KINDS:
         if kind.takes(data, options):
             return kind.read(data, Reading(manifest, options, class_names, columns))

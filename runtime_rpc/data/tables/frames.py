@@ -14,8 +14,20 @@ from odtc.runtime_rpc.data.tables.columns import as_trained, check_count, check_
 from odtc.runtime_rpc.feed.arrays import is_frame
 
 THE_FRAME = "the DataFrame"
+_TABLES = ("pyarrow", "polars")
 # Of a table: samples, and the numbers of each.
 _AXES = 2
+
+
+def framed(data: Any) -> Any:
+    """A table of Arrow or polars as a DataFrame of pandas, whose columns have names; else the same.
+
+    They need not be imported to know.
+    """
+    if type(data).__module__.partition(".")[0] not in _TABLES or not hasattr(data, "to_pandas"):
+        return data
+    found = data.to_pandas()
+    return found if is_frame(found) else data
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,8 @@ def by_names(
     feeds: Mapping[str, Any] = feed if is_named else {i.spec.name: feed for i in inputs[:1]}
     items = {item.spec.name: item for item in inputs}
     found, columns, notes = dict(feeds), dict[str, tuple[str, ...]](), list[str]()
-    for name, frame in feeds.items():
+    for name, given in feeds.items():
+        frame = framed(given)
         if name not in items or not is_frame(frame):
             continue
         names = [*map(str, frame.columns)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 import torch
 from PIL import Image
@@ -78,6 +79,9 @@ DATA: dict[str, Callable[[Path], Any]] = {
     "list of mappings": lambda _: [{"x": X[:3]}, {"input": X[3:], "labels": Y[3:]}],
     "generator": lambda _: (X[n : n + 4] for n in range(0, SAMPLES, 4)),
     "stream": lambda _: Stream(),
+    "table of Arrow": lambda _: pyarrow.Table.from_pandas(TABLE),
+    "batches of Arrow": lambda _: pyarrow.Table.from_pandas(TABLE).to_reader(max_chunksize=9),
+    "list of frames": lambda _: [FRAME[:9], TABLE[9:]],
 }
 
 

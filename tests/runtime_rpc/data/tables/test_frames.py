@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 
 import odtc
@@ -43,7 +44,10 @@ def test_columns_are_taken_by_the_names_that_they_had(
     again.predict(TURNED)  # nothing says yet what the columns are
     again.load_checkpoint(tmp_path / "c")
     for each in (trainer, again):
-        for given in (TURNED, {"input": TURNED}, (TURNED, Y), TURNED.assign(label=Y)):
+        arrow = pyarrow.Table.from_pandas(TURNED.assign(label=Y))
+        frames = [TURNED[:9], TURNED[9:].assign(label=Y[9:])]
+        tables = (arrow, arrow.to_batches()[0], arrow.to_reader(), frames, iter(frames))
+        for given in (TURNED, {"input": TURNED}, (TURNED, Y), TURNED.assign(label=Y), *tables):
             np.testing.assert_array_equal(each.predict(given), expected)
         np.testing.assert_array_equal(each.evaluate({"input": TURNED}), expected)
         with pytest.warns(UserWarning, match="not read, as they are no input: id, sex; the step"):
