@@ -11,10 +11,11 @@ from functools import partial
 import numpy as np
 
 from odtc.core.artifact.manifest import Manifest
-from odtc.core.specs import Argument, Role
+from odtc.core.specs import FED_ROLES, Argument
 from odtc.runtime_rpc.loop.measured.loss_values import factors
 from odtc.runtime_rpc.loop.measured.terms import LossTerm, loss_terms
 
+# What a step is fed, by name.
 Labels = Mapping[str, np.ndarray]
 
 
@@ -27,7 +28,7 @@ class LabelWeights:
 
     def __init__(self, manifest: Manifest) -> None:
         terms = loss_terms(manifest)
-        self._of = _rule(terms, has_lengths=bool(manifest.shorter))
+        self._of = _rule(terms, has_lengths=bool(manifest.shorter)) or _rule_of_nodes(manifest)
 
     def of(self, fed: Mapping[Argument, np.ndarray]) -> float:
         """What the labels of a batch weigh together: the number that the mean of its loss is over.
@@ -40,13 +41,19 @@ class LabelWeights:
         """
         if self._of is None:
             return 1.0
-        return self._of({i.spec.name: each for i, each in fed.items() if i.role is Role.LABEL})
+        return self._of({item.spec.name: array for item, array in fed.items()})
 
 
 def ignored_label(manifest: Manifest) -> int | None:
     """The label that takes no part in a loss; None where each counts by its class."""
-    found = (item.classes.ignored for item in manifest.labels if item.classes)
-    return next((each for each in found if each is not None), None)
+    return next(iter(_ignoring(manifest).values()), None)
+
+
+def _ignoring(manifest: Manifest) -> dict[str, int]:
+    """What is fed that may be ignored, and by which number."""
+    fed = manifest.of_role(*FED_ROLES)
+    pairs = ((item.spec.name, item.classes.ignored) for item in fed if item.classes)
+    return {name: ignored for name, ignored in pairs if ignored is not None}
 
 
 def mean_text(manifest: Manifest) -> str:
@@ -73,6 +80,17 @@ def _rule(terms: Sequence[LossTerm], *, has_lengths: bool) -> Callable[[Labels],
     if counting and len(counting) == len(terms):
         return partial(_any, counting)
     return None
+
+
+def _rule_of_nodes(manifest: Manifest) -> Callable[[Labels], float] | None:
+    """The rule for labels of losses that are nodes of the model, or of a graph: 1 or 0."""
+    ignoring = _ignoring(manifest)
+
+    def some(fed: Labels) -> float:
+        held = [fed[name] != ignored for name, ignored in ignoring.items() if name in fed]
+        return float(not held or any(each.any() for each in held))
+
+    return some if ignoring else None
 
 
 def _counts(term: LossTerm) -> bool:

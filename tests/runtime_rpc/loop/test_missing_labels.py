@@ -243,6 +243,33 @@ def test_a_run_on_a_device_says_the_same(artifact: odtc.Artifact, tmp_path: Path
     assert len(said[0]) == 2
 
 
+class Inside(torch.nn.Module):
+    """A model with its loss inside, which ignores labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(self.layer(x), wanted, ignore_index=IGNORED)
+
+
+def test_a_loss_inside_of_the_model_says_a_batch_without_labels(tmp_path: Path):
+    """How much a batch counts nothing shows there, but that none of its labels does."""
+    example = torch.zeros(BATCH, 6), torch.zeros(BATCH, dtype=torch.int64)
+    odtc.from_torch(Inside(), example, tmp_path / "m.onnx")
+    artifact = odtc.compile(tmp_path / "m.onnx", batch=BATCH, loss="in-model")
+    trainer = artifact.trainer(threads=1)
+    steps = trainer.train(
+        (({"x": x, "wanted": y.astype(np.int64)}, None) for x, y in in_order(SOME)),
+        lr=lambda _: 0.0,
+    )
+    taken, said = warned(lambda: [(loss, trainer.label_weight) for loss in steps])
+    assert [weight for _, weight in taken] == [1, 0, 1, 1, 1, 1]
+    assert taken[1][0] == 0
+    assert any("step 2: no label of its batch counts (each is -100" in each for each in said)
+
+
 def test_a_run_of_before_losses_were_weighed_goes_on():
     """Each of its steps counted as one."""
     text = Progress(step=3, loss=4.5, count=3).to_text()
