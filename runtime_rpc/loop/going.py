@@ -34,6 +34,7 @@ def go(run: Run, callbacks: Sequence[Callback]) -> History:
 class _Going:
     def __init__(self, run: Run, callbacks: Sequence[Callback]) -> None:
         self._run, self._course, self._callbacks = run, run.course, callbacks
+        self._said_empty = False
 
     def all(self) -> History:
         """The run up to its end."""
@@ -101,7 +102,8 @@ class _Going:
         row: Row = {"step": run.step, "epoch": run.epoch, "lr": run.lr}
         if now.count:
             row["loss"] = now.loss / now.weight if now.weight else math.nan
-            if not now.weight:
+            if not now.weight and not self._said_empty:
+                self._said_empty = True
                 warn_caller(row_text(run.step))
         now.loss, now.count, now.weight = 0.0, 0, 0.0
         if validation:

@@ -46,7 +46,7 @@ def row_text(step: int) -> str:
     """Says that a row of a history has no loss, as no step of it had a label that counts."""
     return (
         f"no batch up to step {step} has had a label that counts since the row before: the loss of "
-        "this row is no number"
+        "this row, and of others like it, is no number"
     )
 
 
