@@ -28,7 +28,10 @@ class LabelWeights:
 
     def __init__(self, manifest: Manifest) -> None:
         terms = loss_terms(manifest)
-        self._of = _rule(terms, has_lengths=bool(manifest.shorter)) or _rule_of_nodes(manifest)
+        if any(term.label for term in terms):
+            self._of = _rule(terms, has_lengths=bool(manifest.shorter))
+        else:
+            self._of = _rule_of_nodes(manifest)
 
     def of(self, fed: Mapping[Argument, np.ndarray]) -> float:
         """What the labels of a batch weigh together: the number that the mean of its loss is over.
@@ -75,10 +78,10 @@ def _rule(terms: Sequence[LossTerm], *, has_lengths: bool) -> Callable[[Labels],
     counting = [term for term in terms if _counts(term)]
     if len(terms) == 1 and terms[0].options.get("reduction", _usual(terms[0])) == "mean":
         if counting:
-            return partial(_weight, terms[0])
-        return partial(_size, terms[0]) if has_lengths and terms[0].label else None
+            return _weighed(terms[0])
+        return partial(_size, terms[0]) if has_lengths else None
     if counting and len(counting) == len(terms):
-        return partial(_any, counting)
+        return partial(_any, [*map(_weighed, counting)])
     return None
 
 
@@ -103,18 +106,21 @@ def _usual(term: LossTerm) -> str:
     return "batchmean" if term.name == "kl-div" else "mean"
 
 
-def _weight(term: LossTerm, labels: Labels) -> float:
+def _weighed(term: LossTerm) -> Callable[[Labels], float]:
     """How many labels of a term are not ignored, or what their classes weigh."""
     assert term.label
     assert term.label.classes
-    held, ignored = labels[term.label.spec.name], term.options.get("ignore-index")
-    if ignored is None:
-        kept = held
-    elif "weight" in term.options:
-        kept = held[held != int(ignored)]
-    else:
-        return float(np.count_nonzero(held != int(ignored)))
-    return float(factors(term.options["weight"], term.label.classes.count)[kept].sum())
+    name, ignored = term.label.spec.name, term.options.get("ignore-index")
+    number = None if ignored is None else int(ignored)
+    if "weight" not in term.options:
+        return lambda fed: float(np.count_nonzero(fed[name] != number))
+    by_class = factors(term.options["weight"], term.label.classes.count)
+
+    def weight(fed: Labels) -> float:
+        held = fed[name]
+        return float(by_class[held if number is None else held[held != number]].sum())
+
+    return weight
 
 
 def _size(term: LossTerm, labels: Labels) -> float:
@@ -123,5 +129,5 @@ def _size(term: LossTerm, labels: Labels) -> float:
     return float(labels[term.label.spec.name].size)
 
 
-def _any(terms: Sequence[LossTerm], labels: Labels) -> float:
-    return float(any(_weight(term, labels) for term in terms))
+def _any(weights: Sequence[Callable[[Labels], float]], labels: Labels) -> float:
+    return float(any(weight(labels) for weight in weights))
