@@ -43,7 +43,8 @@ def _exports(args: Namespace) -> bool:
 
 
 def _goes_on(args: Namespace) -> bool:
-    return bool(args.resume and args.checkpoint and args.checkpoint.exists())
+    # Of an adapter by its name the run itself says it: the checkpoint may not have it yet.
+    return bool(args.resume and not args.adapter and args.checkpoint and args.checkpoint.exists())
 
 
 _OF_TRAIN: Sequence[_Row] = (

@@ -9,7 +9,7 @@ Files of the format before had neither hashes nor the run that they are of. They
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -35,8 +35,9 @@ from odtc.runtime_rpc.state.kept_adapters import (
     Adapters,
     adapters_of,
     named_arguments,
+    read_adapters,
 )
-from odtc.runtime_rpc.state.parked import PROGRESS, changed_arguments, saved_arguments
+from odtc.runtime_rpc.state.parked import DEFAULT, PROGRESS, changed_arguments, saved_arguments
 from odtc.runtime_rpc.state.same_run import step_identity
 
 _FORMAT, _WITHOUT_HASHES = "odtc-checkpoint-3", "odtc-checkpoint-2"
@@ -125,8 +126,15 @@ def write_checkpoint(
         write_tensors(temporary, {**tensors, **beside}, metadata, hashed=True)
 
 
-def read_run(path: str | os.PathLike[str]) -> Mapping[str, Any] | None:
+def read_run(
+    path: str | os.PathLike[str], adapter: str | None = None, shared: Collection[str] = ()
+) -> Mapping[str, Any] | None:
     """A checkpoint's record of its run; None where it is too old to have one.
+
+    Args:
+        path: of the file.
+        adapter: the one whose run it is; the one at work by default.
+        shared: names of what is the same of all adapters: what the step says of itself.
 
     Raises:
         ArtifactError: it is missing or damaged.
@@ -137,7 +145,11 @@ def read_run(path: str | os.PathLike[str]) -> Mapping[str, Any] | None:
         run = json.loads(header.metadata.get(_RUN, "{}"))
         if not isinstance(run, dict):
             raise ValueError("its run is none")
-        return run
+        text = _said_of_adapters(header.metadata)
+        parked = read_adapters(text).get(adapter) if text and adapter else None
+        if parked is None:
+            return run
+        return {name: run[name] for name in run.keys() & {*shared}} | dict(parked.run)
 
 
 def is_adapter_checkpoint(path: str | os.PathLike[str]) -> bool:
@@ -157,6 +169,20 @@ def read_step(path: str | os.PathLike[str]) -> int:
     """
     with _opened(path) as (_, header):
         return int(header.metadata.get("step", "-1"))
+
+
+def read_adapter_steps(path: str | os.PathLike[str]) -> dict[str, int]:
+    """The adapters of a checkpoint, each with its number of steps.
+
+    Raises:
+        ArtifactError: it is missing or damaged.
+    """
+    with _opened(path) as (_, header):
+        step = int(header.metadata.get("step", "-1"))
+        text = _said_of_adapters(header.metadata)
+        if text is None:
+            return {DEFAULT: step}
+        return {name: each.steps if each else step for name, each in read_adapters(text).items()}
 
 
 def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpoint:

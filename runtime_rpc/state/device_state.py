@@ -58,6 +58,8 @@ class DeviceState:
         self.steps = 0
         self.run: dict[str, str] = {}
         self.progress = ""
+        # What a file says of the run, as long as no step was taken since.
+        self._stored_run: tuple[int, Mapping[str, str]] = (0, {})
         self._bundle, self._manifest, self._turns = bundle, bundle.manifest, turns
         # By their names; None of the one that is at work.
         names = [DEFAULT] if bundle.manifest.adapters else []
@@ -183,17 +185,19 @@ class DeviceState:
         """Writes weights, optimizer state and step count with hashes of them, whole or not at all.
 
         It fits the same step compiled with another number of micro-batches, too. All adapters are
-        in it, and which of them is at work; where there are several, the native runtime in C takes
-        up those of `save_adapter` alone.
+        in it, and which of them is at work. Where one was added, the native runtime in C does not
+        read it, but the files of `save_adapter`.
 
         Raises:
             NumericError: weights or state are not finite; a checkpoint that is there stays.
             OutputError: the file cannot be written.
         """
         saved = self._read(*saved_arguments(self._manifest, self.steps))
-        progress = {PROGRESS: self.progress} if self.progress else {}
-        several = Adapters(self._active, self._adapters) if len(self._adapters) > 1 else None
-        write_checkpoint(path, self._manifest, self.steps, saved, self.run | progress, several)
+        record = self._record() | ({PROGRESS: self.progress} if self.progress else {})
+        # One that has a name of its own keeps it.
+        has_names = self._adapters.keys() - {DEFAULT}
+        several = Adapters(self._active, self._adapters) if has_names else None
+        write_checkpoint(path, self._manifest, self.steps, saved, record, several)
 
     @takes("trainer.load_checkpoint", path=PATH)
     @alone
@@ -224,6 +228,12 @@ class DeviceState:
             if found.adapters:
                 self._adapters = dict(found.adapters.parked)
         self.progress = found.progress
+        self._stored_run = found.step, found.run if found.adapters else {}
+
+    def _record(self) -> dict[str, str]:
+        """What makes the run the one that it is, as far as it is known."""
+        steps, stored = self._stored_run
+        return dict(self.run or (stored if self.steps == steps else {}))
 
     def _check_adapters(self, found: Checkpoint, path: str | os.PathLike[str]) -> None:
         """Looks at what a checkpoint changes beside the adapter at work, and says it.
@@ -267,7 +277,7 @@ class DeviceState:
     def _parked(self) -> Parked:
         """What steps changed so far."""
         tensors = self._read(*changed_arguments(self._manifest))
-        return Parked(self.steps, tensors, self.progress, dict(self.run))
+        return Parked(self.steps, tensors, self.progress, self._record(), is_stored=not self.run)
 
     def _unpark(self, parked: Parked) -> None:
         """Goes on from that; sums of gradients are not there where an update was just made."""
@@ -275,7 +285,9 @@ class DeviceState:
         found = {item: parked.tensors.get(item.spec.name) for item in items}
         self._engine.write({item: value for item, value in found.items() if value is not None})
         self._engine.restart(parked.steps)
-        self.steps, self.progress, self.run = parked.steps, parked.progress, dict(parked.run)
+        self.steps, self.progress = parked.steps, parked.progress
+        self.run = {} if parked.is_stored else dict(parked.run)
+        self._stored_run = (parked.steps, parked.run) if parked.is_stored else (0, {})
 
     def _instead(self, ema: bool) -> dict[str, Argument]:
         """The averages that replace weights, or nothing."""

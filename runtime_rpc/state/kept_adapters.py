@@ -9,7 +9,7 @@ The one at work has its tensors' own names, and its steps where they are in ever
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,15 @@ def named_arguments(text: str | None, manifest: Manifest) -> dict[str, Argument]
     return {name: item for _, name, item in _named(manifest, _read(text).steps)} if text else {}
 
 
+def read_adapters(text: str) -> dict[str, Parked | None]:
+    """What a checkpoint says of its adapters, without tensors; None of the one at work.
+
+    Raises:
+        DamagedError: it says what there cannot be.
+    """
+    return dict(_read(text).parked)
+
+
 def adapters_of(
     text: str | None, manifest: Manifest, tensors: Mapping[str, np.ndarray]
 ) -> Adapters | None:
@@ -91,10 +100,7 @@ def adapters_of(
         found[adapter][item.spec.name] = tensors[name]
     return Adapters(
         said.active,
-        {
-            name: each and Parked(each.steps, found[name], each.progress, each.run)
-            for name, each in said.parked.items()
-        },
+        {name: each and replace(each, tensors=found[name]) for name, each in said.parked.items()},
     )
 
 
@@ -126,4 +132,4 @@ def _read_one(said: Mapping[str, Any]) -> Parked:
     step, run = said["step"], {str(k): str(v) for k, v in said["run"].items()}
     if type(step) is not int or not 0 <= step < 2**31:
         raise ValueError
-    return Parked(step, {}, run.pop(PROGRESS, ""), run)
+    return Parked(step, {}, run.pop(PROGRESS, ""), run, is_stored=True)

@@ -29,12 +29,14 @@ class Parked:
         tensors: those of `changed_arguments`, by name.
         progress: of its last run of `fit`, as text.
         run: what makes its run the one that it is; see `Trainer.run`.
+        is_stored: whether a file says so: whoever takes further steps says it anew.
     """
 
     steps: int
     tensors: Mapping[str, np.ndarray]
     progress: str = ""
     run: Mapping[str, str] = field(default_factory=dict)
+    is_stored: bool = False
 
     @property
     def record(self) -> dict[str, str]:

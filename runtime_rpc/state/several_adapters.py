@@ -68,7 +68,9 @@ class SeveralAdapters(ExportableState):
         _check_new(name, self._adapters)
         if path is not None and is_adapter_checkpoint(path):
             kept = read_checkpoint(path, self._manifest)
-            self._adapters[name] = Parked(kept.step, kept.tensors, kept.progress, kept.run)
+            self._adapters[name] = Parked(
+                kept.step, kept.tensors, kept.progress, kept.run, is_stored=True
+            )
             return
         found = self._read_adapters(path, shared=True)[0] if path is not None else {}
         parked = initial(self._bundle.opened())

@@ -141,6 +141,20 @@ def foreign_checkpoint(metadata: dict[str, str], **tensors: np.ndarray) -> Cause
     return cause
 
 
+def several_adapters(use: Callable[[Any], object]) -> Cause:
+    """Something done with a trainer of the adapters `default`, which is at work, and `bob`."""
+
+    def cause(place: Place) -> None:
+        import odtc
+
+        model = place.write("linear.onnx", LINEAR.SerializeToString())
+        trainer = odtc.compile(model, batch=2, lora=odtc.LoRA(rank=2)).trainer()
+        trainer.add_adapter("bob")
+        use(trainer)
+
+    return cause
+
+
 def load_adapters(data: bytes | None = None, **metadata: str) -> Cause:
     """Adapters taken up from a file with these bytes, or with wrong tensors; b"" is no file."""
 

@@ -18,6 +18,7 @@ from odtc.cli.options import (
     output_file,
 )
 from odtc.cli.switches import Switch
+from odtc.cli.training.adapter_runs import say_which
 from odtc.cli.training.read_options import add_read_options, check_read_options
 from odtc.cli.training.running import say_idle_cores
 from odtc.core.disk.files import check_writable
@@ -64,6 +65,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="of `odtc train`, with the trained weights (default: the artifact's own weights)",
     )
+    add(
+        "--adapter",
+        metavar="NAME",
+        help="of a checkpoint of several adapters (default: the one that was at work)",
+    )
     add("--ema", action=Switch, help="take the moving averages of the weights")
     add(
         "--output-names",
@@ -96,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
     """Predicts, and prints where the predictions are, or a table of them."""
     options = group_of(ReadOptions, args)
     check_read_options(options)
+    if args.adapter and not args.checkpoint:
+        raise UsageError("--adapter needs a checkpoint", hint="pass --checkpoint FILE")
     inputs = (args.artifact, args.data, args.checkpoint, options.tokenizer)
     check_outputs([args.output], {"what is read": inputs})
     if args.output:
@@ -147,7 +155,7 @@ def _opened(args: argparse.Namespace) -> "Iterator[tuple[Predicting, Sequence[st
         progress("loading the step on the device")
         trainer = artifact.trainer(args.device, args.threads, args.cores)
     with trainer:
-        _take_weights(trainer, args.checkpoint)
+        _take_weights(trainer, args.checkpoint, args.adapter)
         if not (args.threads or args.cores):
             say_idle_cores(trainer)
         names = class_names_of(trainer.progress)
@@ -161,7 +169,7 @@ def _check_is_of_model(args: argparse.Namespace) -> None:
     Raises:
         UsageError: something is.
     """
-    names = ("checkpoint", "ema", "device", "threads", "cores", "weights_folder")
+    names = ("checkpoint", "adapter", "ema", "device", "threads", "cores", "weights_folder")
     if given := next((name for name in names if getattr(args, name)), None):
         raise UsageError(
             f"{flag_of(given)} is of artifacts, and {args.artifact.name} is an ONNX model",
@@ -210,14 +218,19 @@ def _evaluated(predictor: "Predicting", names: Sequence[str]) -> "list[Evaluatio
     return [known[name] for name in dict.fromkeys(names)] or [usual[0]]
 
 
-def _take_weights(trainer: "Trainer", checkpoint: Path | None) -> None:
+def _take_weights(trainer: "Trainer", checkpoint: Path | None, adapter: str | None) -> None:
     """Takes those of a checkpoint; without one, says whose they are.
 
     Raises:
         ArtifactError: it is missing or damaged, or of another model.
+        UsageError: it has no such adapter.
     """
     if checkpoint:
         trainer.load_checkpoint(checkpoint)
+        if adapter:
+            trainer.set_adapter(adapter)
+        else:
+            say_which(trainer)
     else:
         say("note: the weights are those that were compiled; --checkpoint FILE takes trained ones")
 

@@ -24,6 +24,7 @@ class Checkpoints:
         keep: how many are kept beside it.
         resume: whether the run goes on from it: `SAME` or `ANYWAY`; None if it does not.
         load_adapters: a file or a folder of adapters that a run begins with, unless it goes on.
+        adapter: name of the adapter of the checkpoint that is trained; None for the one at work.
     """
 
     checkpoint: Path | None
@@ -31,6 +32,7 @@ class Checkpoints:
     keep: int
     resume: str | None
     load_adapters: Path | None
+    adapter: str | None = None
 
     def check(self) -> None:
         """Checks that there is a file to be about.
@@ -42,6 +44,7 @@ class Checkpoints:
             "resume": self.resume,
             "checkpoint-every": self.checkpoint_every,
             "keep": self.keep,
+            "adapter": self.adapter,
         }
         for name, given in options.items():
             if given and not self.checkpoint:
@@ -89,4 +92,10 @@ def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="begin with these adapters: a file of --export-adapters, or a folder of PEFT; "
         "--resume goes on from the checkpoint's",
+    )
+    add(
+        "--adapter",
+        metavar="NAME",
+        help="train this one of the checkpoint's adapters, or a new one beside them; the others "
+        "stay as they are",
     )

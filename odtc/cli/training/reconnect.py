@@ -10,10 +10,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from odtc.cli.console import say
+from odtc.cli.training.adapter_runs import put_to_work
 from odtc.cli.training.checkpoints import Checkpoints
 from odtc.cli.training.elsewhere import UnfitError, say_absent, start_there
 from odtc.cli.training.running import Running, say_idle_cores
@@ -59,13 +61,12 @@ class RecoverableTrainer:
         self._before = _identity(checkpoints.checkpoint)
         self._lost_at = self._came_at = -1
         self._times = 0
-        self.trainer = self._prepared(running.start(artifact))
+        self.trainer = running.start(artifact)
+        self._begin(goes_on=bool(checkpoints.resume))
         self._say_idle()
         say_absent(self._elsewhere)
         if not self.trainer.session.is_local:
             checkpoints.say_whether_at_the_end()
-        if checkpoints.resume and checkpoints.checkpoint:
-            _noted(self.trainer.load_checkpoint, checkpoints.checkpoint)
 
     def through(self, work: Callable[["Trainer"], T]) -> T:
         """Does the work, again with the trainer of the last checkpoint where the device is lost.
@@ -109,9 +110,9 @@ class RecoverableTrainer:
         deadline = time.monotonic() + SECONDS
         while True:
             try:
-                self.trainer = self._prepared(start_there(self._running, self._artifact))
-                if self._checkpoints.resume or _identity(checkpoint) != self._before:
-                    _noted(self.trainer.load_checkpoint, checkpoint)
+                self.trainer = start_there(self._running, self._artifact)
+                is_written = _identity(checkpoint) != self._before
+                self._begin(goes_on=bool(self._checkpoints.resume) or is_written)
                 self._had.add(self._running.device)
                 self._say_who()
                 return
@@ -162,12 +163,18 @@ class RecoverableTrainer:
             found, self._came_at = f"is {self._running.device} now", steps
         say(f"the device {found}; going on from step {steps}")
 
-    def _prepared(self, trainer: "Trainer") -> "Trainer":
+    def _begin(self, *, goes_on: bool) -> None:
+        """Gives the trainer what the run begins with, or goes on from."""
+        trainer, path = self.trainer, self._checkpoints.checkpoint
+        load = partial(_noted, trainer.load_checkpoint)
+        if path and self._checkpoints.adapter:
+            put_to_work(trainer, self._checkpoints.adapter, path, load, goes_on=goes_on)
+        elif path and goes_on:
+            load(path)
         trainer.run = dict(self._identity)
         adapters = self._checkpoints.load_adapters
         if adapters and not self._checkpoints.resume:
             _noted(trainer.load_adapters, adapters)
-        return trainer
 
 
 def _cannot(error: OdtcError) -> str:

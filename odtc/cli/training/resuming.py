@@ -55,12 +55,13 @@ def run_identity(
     }
 
 
-def check_replaced(checkpoint: Path, total: int) -> None:
-    """Says that a run that begins anew replaces a checkpoint.
+def check_replaced(checkpoint: Path, total: int, step: int | None = None) -> None:
+    """Says that a run that begins anew replaces a checkpoint, or an adapter of it.
 
     Args:
         checkpoint: the file, which there is.
         total: steps of the run.
+        step: of the adapter; that of the checkpoint by default.
 
     Raises:
         UsageError: it is of more steps than that: whoever forgot `--resume` would lose them.
@@ -68,7 +69,7 @@ def check_replaced(checkpoint: Path, total: int) -> None:
     from odtc.runtime_rpc.state.checkpoint import read_step
 
     try:
-        step = read_step(checkpoint)
+        step = read_step(checkpoint) if step is None else step
     except ArtifactError:
         say(f"note: {checkpoint} will be replaced; it is no checkpoint that could be taken up")
         return
@@ -83,7 +84,12 @@ def check_replaced(checkpoint: Path, total: int) -> None:
 
 
 def check_same_run(
-    checkpoint: Path, manifest: "Manifest", run: dict[str, str], *, anyway: bool
+    checkpoint: Path,
+    manifest: "Manifest",
+    run: dict[str, str],
+    adapter: str | None = None,
+    *,
+    anyway: bool,
 ) -> None:
     """Says what changed since the checkpoint was written.
 
@@ -91,6 +97,7 @@ def check_same_run(
         checkpoint: the file.
         manifest: of the step that goes on.
         run: its identity now.
+        adapter: whose run it is; that at work in the checkpoint by default.
         anyway: whether another run may take it up.
 
     Raises:
@@ -100,13 +107,14 @@ def check_same_run(
     from odtc.runtime_rpc.state.checkpoint import read_run
     from odtc.runtime_rpc.state.same_run import changes, step_identity
 
-    before = read_run(checkpoint)
+    own = step_identity(manifest)
+    before = read_run(checkpoint, adapter, own)
     if before is None or not before.keys() & run.keys():
         say(
             f"note: {checkpoint} does not say which data, seed and schedule it was written "
             "with: that they are the same was not checked"
         )
-    found = changes(before or {}, run | step_identity(manifest))
+    found = changes(before or {}, run | own)
     others = [change for change in found if change.makes_another_run]
     if others and not anyway:
         lines = "\n".join(f"  {change}" for change in others)

@@ -10,6 +10,7 @@ from odtc.cli.console import say
 from odtc.cli.interrupts import StopRequest
 from odtc.cli.options import add_json_option, add_weights_folder, group_of, load_artifact
 from odtc.cli.switches import Switch
+from odtc.cli.training.adapter_runs import Known, say_which
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
 from odtc.cli.training.rate_finding import check_alone, find_rate
@@ -134,6 +135,7 @@ class _Asked:
             "tensorboard": watching.tensorboard,
             "ema": watching.ema,
             "checkpoint": self.keep.checkpoint,
+            "adapter": self.keep.adapter,
             "export": self.export.export,
             "export-adapters": self.export.export_adapters,
             "export-peft": self.export.export_peft,
@@ -167,6 +169,7 @@ class _Asked:
             "export-peft": self.export.export_peft,
             "export-gguf": self.export.export_gguf,
             "load-adapters": self.keep.load_adapters,
+            "adapter": self.keep.adapter,
         }
         for name, given in asked.items():
             if given and not manifest.adapters:
@@ -302,10 +305,19 @@ def _begun(
         if keep.resume:
             say(f"note: there is no checkpoint {path} yet: the run begins anew")
         return replace(keep, resume=None)
+    known, name = Known.of(path), keep.adapter
+    if name and known.steps and name not in known.steps:
+        begins = ": it begins anew" if keep.resume else ""
+        say(f"note: {path} has no adapter {name} yet{begins}; the others stay in it")
+        return replace(keep, resume=None)
     if keep.resume:
-        check_same_run(path, manifest, identity, anyway=keep.resume == ANYWAY)
-    else:
-        check_replaced(path, total)
+        check_same_run(path, manifest, identity, name, anyway=keep.resume == ANYWAY)
+        if name and keep.load_adapters:
+            say("note: --load-adapters changes nothing: the run goes on with the checkpoint's")
+        return keep
+    if name is None:
+        known.check_kept(path)
+    check_replaced(path, total, known.steps.get(name) if name else None)
     return keep
 
 
@@ -324,7 +336,10 @@ def _started(
     run = RecoverableTrainer(artifact, running, keep, identity)
     if keep.resume:
         step = run.trainer.steps
-        say(f"resumed from {keep.checkpoint} at step {step} of {total}")
+        of = f", adapter {keep.adapter}" if keep.adapter else ""
+        say(f"resumed from {keep.checkpoint}{of} at step {step} of {total}")
+        if not keep.adapter:
+            say_which(run.trainer)
         if step >= total:
             say(
                 "note: the run is finished, and no step is left to do: give more --epochs or "

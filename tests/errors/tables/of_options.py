@@ -1,18 +1,21 @@
 """Ways to go wrong with what a step is compiled with."""
 
+import numpy as np
+
 from tests.errors.causes import (
     IMAGES,
     LABELS,
     compile_digits,
     compile_model,
     group,
+    predict,
     step,
     train,
     trainer,
     unfit_metric,
     update,
 )
-from tests.errors.damage import load_adapters
+from tests.errors.damage import load_adapters, several_adapters
 from tests.errors.models import (
     LEFT_OPERAND,
     SHARED,
@@ -113,6 +116,8 @@ OF_OPTIONS: dict[str, Cause] = {
     "a folder for PEFT of an artifact without": train("--export-peft", "peft"),
     "adapters for an artifact without": train("--load-adapters", "a.safetensors"),
     "a base model without a folder": train("--base-model", "tiny"),
+    "an adapter's name of an artifact without": train("--adapter", "bob", "--checkpoint", "c"),
+    "an adapter without a checkpoint": train("--adapter", "bob"),
     "adapters for llama.cpp of an artifact without": train(
         "--export-gguf", "a.gguf", "--base-config", "config.json"
     ),
@@ -121,6 +126,16 @@ OF_OPTIONS: dict[str, Cause] = {
     "adapters of another model": load_adapters(model_sha256="0"),
     "adapters damaged": load_adapters(b"adapters"),
     "adapters missing": load_adapters(b""),
+    "adapter of no such name": several_adapters(lambda it: it.set_adapter("eve")),
+    "adapter's name taken": several_adapters(lambda it: it.add_adapter("bob")),
+    "adapter's name malformed": several_adapters(lambda it: it.add_adapter("../bob")),
+    "adapter deleted at work": several_adapters(lambda it: it.delete_adapter("default")),
+    "adapter set within a run": several_adapters(
+        lambda it: it.fit(
+            (np.ones((2, 4)), np.arange(2)), lr=0.1, callbacks=[lambda _: it.set_adapter("bob")]
+        )
+    ),
+    "predict: an adapter without a checkpoint": predict("--adapter", "bob"),
     "export-training without an export": train("--export-training"),
     "no-verify without an export": train("--no-verify"),
     "no-merge without adapters": train("--export", "apart.onnx", "--no-merge"),

@@ -15,6 +15,7 @@ from odtc.core.errors import ArtifactError, NumericError
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Code, NativeError
+from odtc.runtime_rpc.state.checkpoint import read_run
 from tests.native.parity import unpacked
 from tests.runtime_rpc.adapters.several import BATCH, LORA, LR, TARGET, Net, batch, kept
 
@@ -163,6 +164,21 @@ def test_what_a_checkpoint_changes_beside_is_said(artifact: odtc.Artifact, tmp_p
             "that",
         ]
         assert (trainer.adapters, trainer.active_adapter) == (("default", "alice"), "alice")
+
+
+def test_what_a_file_says_of_a_run_holds_until_a_step_is_taken(
+    artifact: odtc.Artifact, tmp_path: Path
+) -> None:
+    with trained(artifact, "default", "alice", "bob") as trainer:
+        trainer.save_checkpoint(tmp_path / "c")
+    names = "default", "alice", "bob"
+    with artifact.trainer(threads=1) as other:
+        other.load_checkpoint(tmp_path / "c")
+        other.set_adapter("alice")
+        other.step(*batch(0), lr=LR)
+        other.save_checkpoint(tmp_path / "d")
+    runs = [read_run(tmp_path / "d", name) or {} for name in names]
+    assert [run.get("data") for run in runs] == ["default", None, "bob"]
 
 
 def test_another_base_is_refused(artifact: odtc.Artifact, tmp_path: Path) -> None:

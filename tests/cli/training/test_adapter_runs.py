@@ -1,0 +1,133 @@
+"""`--adapter NAME` of `odtc train` and `odtc predict`: several adapters in one checkpoint."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import odtc
+from odtc.cli.main import main
+from odtc.core.errors import ExitCode
+from tests.cli.conftest import Digits
+
+RUN = ("--lr", "0.05", "--checkpoint", "c")
+
+
+@pytest.fixture
+def artifact(digits: Digits, here: Path, run_json) -> Path:
+    run_json("compile", digits.model, "--batch", "16", "--lora", "rank=2,targets=fc*.weight")
+    return here / "d.odtc"
+
+
+def train(artifact: Path, digits: Digits, steps: int, *more: str) -> int:
+    words = ["train", str(artifact), "--data", str(digits.train), "--steps", str(steps)]
+    return main([*words, *RUN, *more])
+
+
+def state(artifact: Path, path: str, name: str | None = None) -> tuple[int, dict[str, bytes]]:
+    with odtc.load(artifact).trainer() as trainer:
+        trainer.load_checkpoint(path)
+        if name:
+            trainer.set_adapter(name)
+        return trainer.steps, {k: v.tobytes() for k, v in trainer._kept()}
+
+
+def test_each_has_the_bits_of_a_run_alone(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = {"alice": "1", "bob": "2"}
+    for name, seed in seeds.items():
+        assert train(artifact, digits, 2, "--adapter", name, "--seed", seed) == 0
+    assert "c has no adapter bob yet; the others stay in it" in capsys.readouterr().err
+    for name, seed in seeds.items():
+        assert train(artifact, digits, 4, "--adapter", name, "--seed", seed, "--resume") == 0
+        assert f"resumed from c, adapter {name} at step 2 of 4" in capsys.readouterr().err
+    for name, seed in seeds.items():
+        assert train(artifact, digits, 4, "--seed", seed, "--checkpoint", f"{name}.alone") == 0
+        assert state(artifact, "c", name) == state(artifact, f"{name}.alone")
+    with odtc.load(artifact).trainer() as trainer:
+        trainer.load_checkpoint("c")
+        assert (trainer.adapters, trainer.active_adapter) == (("alice", "bob"), "bob")
+
+
+def test_a_run_is_compared_with_that_of_its_adapter(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(artifact, digits, 2, "--adapter", "alice", "--seed", "1") == 0
+    assert train(artifact, digits, 2, "--adapter", "bob", "--seed", "2") == 0
+    more = ("--adapter", "alice", "--resume", "--seed", "2")
+    assert train(artifact, digits, 4, *more) == ExitCode.ARTIFACT
+    assert "seed: 1, now 2" in capsys.readouterr().err
+
+
+def test_one_begins_anew_and_the_others_stay(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("default", "bob", "eve"):
+        assert train(artifact, digits, 3, "--adapter", name) == 0
+    before = {name: state(artifact, "c", name) for name in ("default", "bob", "eve")}
+    capsys.readouterr()
+    # At work, and not at work.
+    for name in ("eve", "bob"):
+        assert train(artifact, digits, 3, "--adapter", name, "--seed", "7") == 0
+        assert "of step 3 will be replaced" in capsys.readouterr().err
+        after = {other: state(artifact, "c", other) for other in before}
+        assert [other for other in before if after[other] != before[other]] == [name]
+        before = after
+    assert train(artifact, digits, 2, "--adapter", "bob") == ExitCode.USAGE
+    assert "is of step 3, and this run of 2 steps would replace it" in capsys.readouterr().err
+    assert train(artifact, digits, 9) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "has the adapters default, eve, bob, and this run would replace all of them" in said
+    assert {other: state(artifact, "c", other) for other in before} == before
+
+
+def test_the_one_at_work_goes_on_by_default(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(artifact, digits, 1) == 0
+    assert train(artifact, digits, 2, "--adapter", "bob", "--resume") == 0
+    assert "c has no adapter bob yet: it begins anew" in capsys.readouterr().err
+    assert train(artifact, digits, 3, "--resume") == 0
+    said = capsys.readouterr().err
+    assert "of the adapters default, bob it is bob" in said
+    assert [state(artifact, "c", name)[0] for name in ("default", "bob")] == [1, 3]
+
+
+def test_predictions_are_those_of_the_adapter(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, seed in {"alice": "1", "bob": "2"}.items():
+        assert train(artifact, digits, 2, "--adapter", name, "--seed", seed) == 0
+    words = ["predict", str(artifact), "--data", str(digits.train), "--checkpoint", "c", "-o"]
+    capsys.readouterr()
+    for name in ("alice", "bob"):
+        assert main([*words, f"{name}.npy", "--adapter", name]) == 0
+        assert "--adapter NAME chooses" not in capsys.readouterr().err
+    assert main([*words, "now.npy"]) == 0
+    assert "of the adapters alice, bob it is bob" in capsys.readouterr().err
+    alice, bob, now = (np.load(f"{name}.npy") for name in ("alice", "bob", "now"))
+    np.testing.assert_array_equal(bob, now)
+    assert not np.array_equal(alice, bob)
+    with odtc.load(artifact).trainer() as trainer:
+        trainer.load_checkpoint("c")
+        trainer.set_adapter("alice")
+        np.testing.assert_array_equal(trainer.predict(str(digits.train)), alice)
+    assert main([*words, "x.npy", "--adapter", "eve"]) == ExitCode.USAGE
+    assert "there is no adapter 'eve'; there are alice, bob" in capsys.readouterr().err
+
+
+def test_what_it_needs(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str], run_json
+) -> None:
+    words = ["train", str(artifact), "--data", str(digits.train), "--lr", "0.1", "--adapter", "a"]
+    assert main(words) == ExitCode.USAGE
+    assert "--adapter needs a checkpoint" in capsys.readouterr().err
+    assert main([*words[:-1], "../a", "--checkpoint", "c"]) == ExitCode.USAGE
+    assert "'../a' is no name of an adapter" in capsys.readouterr().err
+    words = ["predict", str(artifact), "--data", str(digits.train), "--adapter", "a"]
+    assert main(words) == ExitCode.USAGE
+    assert "--adapter needs a checkpoint" in capsys.readouterr().err
+    run_json("compile", digits.model, "--batch", "16", "-o", "whole.odtc")
+    assert train(Path("whole.odtc"), digits, 1, "--adapter", "a") == ExitCode.USAGE
+    assert "leave --adapter out" in capsys.readouterr().err
