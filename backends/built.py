@@ -122,6 +122,25 @@ def names_beside(number: int, planned: tvm.IRModule) -> dict[str, str]:
     }
 
 
+def names_of_alike(
+    first: tvm.IRModule, others: Sequence[tvm.IRModule]
+) -> Sequence[Mapping[str, str]]:
+    """The same for each of some modules, where kernels that are alike have one name.
+
+    For a library whose kernels TVM compiles by name; object files are shared as they are.
+    """
+    known: dict[str, str] = {}
+    for variable, function in first.functions_items():
+        if isinstance(function, tirx.PrimFunc):
+            known.setdefault(tvm.ir.save_json(function), variable.name_hint)
+    named = []
+    for number, planned in enumerate(others, 1):
+        own = names_beside(number, planned)
+        codes = {kernel: tvm.ir.save_json(planned[kernel]) for kernel in own}
+        named.append({kernel: known.setdefault(codes[kernel], own[kernel]) for kernel in own})
+    return named
+
+
 def _renamed(lines: Lines, names: Mapping[str, str]) -> Lines:
     """Functions that call kernels by other names."""
     if not names:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import tvm
 from tvm.relax import transform as X  # noqa: N812
 
-from odtc.backends.built import Built, built_of, names_beside
+from odtc.backends.built import Built, built_of, names_beside, names_of_alike
 from odtc.backends.cpus import tvm_cpu
 from odtc.backends.decisions import RecordLookup, no_records
 from odtc.backends.families import family_of
@@ -146,7 +146,7 @@ def compile_planned(
     Args:
         lowered: the modules.
         target: what to compile for, resolved.
-        apart: as of `build_kernels`; several modules have to be apart.
+        apart: as of `build_kernels`.
 
     Raises:
         NotKeptError: what an outline stands for is not kept any more.
@@ -154,12 +154,18 @@ def compile_planned(
     first, *others = lowered
     family = family_of(target)
     is_apart = apart and family.apart
-    assert is_apart or not others
-    named = [names_beside(number, each.planned) for number, each in enumerate(others, 1)]
+    planned = [each.planned for each in others]
+    named = (
+        [names_beside(number, each) for number, each in enumerate(planned, 1)]
+        if is_apart
+        else names_of_alike(first.planned, planned)
+    )
+    own = {variable.name_hint for variable in first.planned.get_global_vars()}
     more = {
-        name: each.planned[kernel]
-        for names, each in zip(named, others, strict=True)
+        name: module[kernel]
+        for names, module in zip(named, planned, strict=True)
         for kernel, name in names.items()
+        if name not in own
     }
     tvm_target = target.to_tvm()
     with tvm_target:

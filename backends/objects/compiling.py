@@ -47,9 +47,12 @@ def compiled(
         apart: whether kernels become object files, for a library. Otherwise TVM compiles all at
             once, and the executable can run in this process.
         also: further targets that kernels become object files for; see `kernel_objects`.
-        more: kernels that become object files beside those of the module, by name.
+        more: kernels that the library has beside those of the module, by name.
     """
     if not apart:
+        module = module.clone()
+        for name, made in (more or {}).items():
+            module[name] = made.with_attr("global_symbol", name)
         return Compiled(tvm.compile(module, target, relax_pipeline=pipeline))
     functions = module.functions_items()
     kernels = {each: made for each, made in functions if isinstance(made, tirx.PrimFunc)}

@@ -83,3 +83,8 @@ class Lines:
 
     of: Mapping[str, Line]
     refused: str = ""
+
+    @property
+    def kernels(self) -> frozenset[str]:
+        """Names of those that are called."""
+        return frozenset(call.kernel for line in self.of.values() for call in line.calls)

@@ -110,7 +110,6 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
         lengths: sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch
             nor `shape` gives: numbers of tokens. The step is compiled for each, with weights and
             state once; a trainer takes each batch at the shortest that holds it, and fills it up.
-            On CPUs, here and on devices.
         batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
             name, where the model does not show it; None for one that holds none.
         set: values of inputs that are constants of the step, by name: numbers or lists. The
@@ -278,7 +277,6 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         lengths: sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch
             nor `shape` gives: numbers of tokens. The step is compiled for each, with weights and
             state once; a trainer takes each batch at the shortest that holds it, and fills it up.
-            On CPUs, here and on devices.
         batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
             name, where the model does not show it; None for one that holds none.
         set: values of inputs that are constants of the step, by name: numbers or lists. The

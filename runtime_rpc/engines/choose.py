@@ -63,8 +63,7 @@ def why_tvm(bundle: Bundle, session: Session) -> str:
 
 def _check_lengths(bundle: Bundle, session: Session) -> None:
     """Checks that a step of several lengths can be taken; see `engine_of` for errors."""
-    why = "the device is a GPU" if session.kind != CPU else ""
-    if why := why or ("" if session.serves_programs else why_tvm(bundle, session)):
+    if why := "" if session.serves_programs else why_tvm(bundle, session):
         raise UnsupportedError(
             "a step of several lengths is taken by the native runtime alone, here or in "
             f"odtc-device: {why}",

@@ -183,6 +183,7 @@ class NativeEngine:
         """Gives a GPU the next batch; floats go there without a copy in the step's own memory."""
         assert self._ahead
         on_gpu, direct = self._ahead.on_gpu, {}
+        self._lengths.use(fed.length)
         with self._host.span(UPLOAD):
             for item, array in fed.whole.items():
                 if _is_as_it_lies(array, self._tensors[item]):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from odtc.backends.targets import CPU
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.specs import Argument, Role, of_role
 from odtc.driver.drafts.source import Source
@@ -23,7 +22,6 @@ def at_lengths(source: Source) -> Sequence[Source]:
     Raises:
         UsageError: no dimension is left whose size would be the length, a length is none, or
             another option does not go with several.
-        UnsupportedError: the target is none on which a step has several.
     """
     options = source.options
     if not (lengths := options.falling_lengths):
@@ -87,16 +85,9 @@ def _check(source: Source) -> None:
     """Checks that the step can have several lengths.
 
     Raises:
-        UnsupportedError: the target is none on which a step has several.
         UsageError: another option does not go with them.
     """
     options = source.options
-    if source.target.kind != CPU:
-        raise UnsupportedError(
-            f"a step of several lengths runs on CPUs, and {source.target.name} is a GPU",
-            where=WHERE,
-            hint=APART,
-        )
     refused = {
         "tensors that wait in storage: offload": options.offload,
         "micro-batches": (options.micro_batches or 1) > 1,

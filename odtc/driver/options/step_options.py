@@ -164,8 +164,7 @@ class StepOptions:
         kinds.LENGTHS,
         "sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch nor "
         "`shape` gives: numbers of tokens. The step is compiled for each, with weights and state "
-        "once; a trainer takes each batch at the shortest that holds it, and fills it up. On "
-        "CPUs, here and on devices.",
+        "once; a trainer takes each batch at the shortest that holds it, and fills it up.",
         Flag(
             "--lengths",
             Form.COUNTS,

@@ -62,9 +62,10 @@ def _said_of_lengths(every: Sequence[BuiltPlans]) -> str:
         for each in every
     ]
     keys = every[0].built.objects.keys
+    called = [name for each in every for name in each.built.lines.kernels]
     return (
         f"{len(every)} lengths, each with a plan of its own: {', '.join(said)}; of their "
-        f"{len(keys)} kernels {len({*keys.values()})} differ"
+        f"{len(called)} kernels {len({keys.get(name, name) for name in called})} differ"
     )
 
 

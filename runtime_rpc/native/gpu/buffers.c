@@ -36,6 +36,13 @@ static odtc_code allocate(odtc_trainer *t, uint64_t bytes, odtc_gpu_buffer **buf
   return t->gpu->api->allocate(t->gpu->device, bytes ? bytes : 1, buffer, &t->problem);
 }
 
+/* What a call is fed, at the longest length where the step has several. */
+static size_t fed_bytes(const odtc_program *p, size_t argument) {
+  odtc_program longest = *p;
+  longest.arguments = p->every_argument;
+  return odtc_part_bytes(&longest, argument);
+}
+
 odtc_code odtc_send_argument(odtc_trainer *t, size_t n) {
   struct odtc_on_gpu *gpu = t->gpu;
   if (!gpu || !is_mirrored(&t->program, n)) return ODTC_OK;
@@ -65,8 +72,8 @@ static odtc_code start_argument(odtc_trainer *t, size_t n) {
 
 static uint64_t largest_result(const odtc_program *p) {
   uint64_t most = 0;
-  for (size_t n = 0; n < p->function_count; ++n)
-    if (p->functions[n].result_bytes > most) most = p->functions[n].result_bytes;
+  for (size_t n = 0; n < p->every_function_count; ++n)
+    if (p->every_function[n].result_bytes > most) most = p->every_function[n].result_bytes;
   return most;
 }
 
@@ -76,7 +83,7 @@ odtc_code odtc_fill_gpu(odtc_trainer *t) {
   if (!(gpu->arguments = calloc(p->argument_count + 1, sizeof *gpu->arguments)))
     return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for %zu arguments", p->argument_count);
   for (size_t n = 0; n < p->argument_count; ++n) {
-    size_t bytes = odtc_is_fed(p, n) ? odtc_part_bytes(p, n) : p->arguments[n].bytes;
+    size_t bytes = odtc_is_fed(p, n) ? fed_bytes(p, n) : p->arguments[n].bytes;
     if (allocate(t, bytes, gpu->arguments + n) || start_argument(t, n)) return t->problem.code;
   }
   if (allocate(t, p->constant_bytes, &gpu->constants) || allocate(t, largest_result(p), &gpu->result))
@@ -96,8 +103,8 @@ int odtc_need_second_set(odtc_trainer *t) {
   gpu->is_alone = !second;
   for (size_t n = 0; n < p->argument_count && !gpu->is_alone; ++n)
     if (odtc_is_fed(p, n))
-      gpu->is_alone = gpu->api->allocate(gpu->device, odtc_part_bytes(p, n) ? odtc_part_bytes(p, n) : 1, second + n,
-                                         &nobody) != ODTC_OK;
+      gpu->is_alone =
+          gpu->api->allocate(gpu->device, fed_bytes(p, n) ? fed_bytes(p, n) : 1, second + n, &nobody) != ODTC_OK;
   if (!gpu->is_alone) {
     gpu->second = second;
     return 1;

@@ -4,7 +4,7 @@
 #include "on_gpu.h"
 
 static odtc_gpu_list **list_at(const odtc_trainer *t, const odtc_function *function, uint32_t set, int averages) {
-  size_t number = (size_t)(function - t->program.functions);
+  size_t number = (size_t)(function - t->program.every_function);
   return t->gpu->lists + (number * ODTC_SETS + set) * 2 + (averages != 0);
 }
 
@@ -57,7 +57,7 @@ void odtc_free_lists(odtc_trainer *t) {
   const struct odtc_on_gpu *gpu = t->gpu;
   odtc_problem nobody = {0};
   gpu->api->wait(gpu->device, NULL, &nobody);
-  for (size_t n = 0; n < t->program.function_count * ODTC_SETS * 2; ++n) {
+  for (size_t n = 0; n < t->program.every_function_count * ODTC_SETS * 2; ++n) {
     if (gpu->lists[n]) gpu->api->free_list(gpu->device, gpu->lists[n]);
     gpu->lists[n] = NULL;
   }

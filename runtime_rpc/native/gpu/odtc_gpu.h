@@ -20,7 +20,8 @@ ODTC_API odtc_code odtc_send(odtc_trainer *trainer, size_t number);
    to inputs and labels, and sent ahead by odtc_send_next(), while the device computes. NULL for none. */
 ODTC_API void odtc_while_waiting(odtc_trainer *trainer, void (*function)(void *), void *with);
 /* Gives the device what the next step is fed: that step reads it as it is now, unless odtc_drop_next() is called. Of a
-   step of micro-batches, the first of them. Where there is no memory for a second set of inputs, nothing is done. */
+   step of micro-batches, the first of them. Where there is no memory for a second set of inputs, nothing is done. Where the
+   next step has another length, odtc_set_length() comes before: it drops what was sent for one of another length. */
 ODTC_API void odtc_send_next(odtc_trainer *trainer);
 /* The same of a step without micro-batches, without a copy in between: `data` has an address for each tensor that is fed
    from there, by the tensor's number, and NULL where its own memory has what is fed. Whether it was sent; where it was

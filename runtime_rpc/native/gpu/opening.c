@@ -42,11 +42,12 @@ static odtc_code make_tables(odtc_trainer *t) {
   size_t most = 0;
   gpu->average_of = calloc(p->argument_count + 1, sizeof *gpu->average_of);
   gpu->place_of = calloc(p->argument_count + 1, sizeof *gpu->place_of);
-  gpu->lists = calloc(p->function_count * ODTC_SETS * 2 + 1, sizeof(odtc_gpu_list *));
+  gpu->lists = calloc(p->every_function_count * ODTC_SETS * 2 + 1, sizeof(odtc_gpu_list *));
   gpu->losses = calloc(p->head->micro_batches, sizeof *gpu->losses);
-  for (size_t n = 0; n < p->function_count; ++n) {
-    const uint32_t *first = gpu->launches.first + p->functions[n].first;
-    size_t count = first[p->functions[n].calls] - first[0];
+  for (size_t n = 0; n < p->every_function_count; ++n) {
+    const odtc_function *of = p->every_function + n;
+    const uint32_t *first = gpu->launches.first + of->first;
+    size_t count = first[of->calls] - first[0];
     if (count > most) most = count;
   }
   gpu->times = calloc(most + 1, sizeof *gpu->times);

@@ -49,6 +49,8 @@ void odtc_drop_next(odtc_trainer *t) {
   if (t->is_open && t->gpu) t->gpu->is_ahead = 0;
 }
 
+void odtc_leave_length_on_gpu(odtc_trainer *t) { odtc_drop_next(t); }
+
 void odtc_while_waiting(odtc_trainer *t, void (*function)(void *), void *with) {
   if (t->is_open && t->gpu) t->gpu->waiting = function, t->gpu->waiting_with = with;
 }

@@ -25,6 +25,9 @@ odtc_code odtc_take_on_gpu(odtc_trainer *trainer, float rate, double *sum);
 /* Gives the arena so many bytes, and nothing in them. */
 odtc_code odtc_set_arena_on_gpu(odtc_trainer *trainer, size_t bytes);
 
+/* What was sent ahead of a step is of another length than the next one: it is dropped. */
+void odtc_leave_length_on_gpu(odtc_trainer *trainer);
+
 /* Lets the memory of an argument hold what the device has of it, until it is left; gives the device what memory holds.
    Where memory is all that there is, nothing is to be done. */
 odtc_code odtc_fetch_argument(odtc_trainer *trainer, size_t number);
@@ -47,6 +50,7 @@ static inline odtc_code odtc_take_on_gpu(odtc_trainer *t, float rate, double *su
   return (void)t, (void)rate, (void)sum, ODTC_OK;
 }
 static inline odtc_code odtc_set_arena_on_gpu(odtc_trainer *t, size_t bytes) { return (void)t, (void)bytes, ODTC_OK; }
+static inline void odtc_leave_length_on_gpu(odtc_trainer *t) { (void)t; }
 static inline odtc_code odtc_fetch_argument(odtc_trainer *t, size_t n) { return (void)t, (void)n, ODTC_OK; }
 static inline odtc_code odtc_send_argument(odtc_trainer *t, size_t n) { return (void)t, (void)n, ODTC_OK; }
 static inline void odtc_leave_argument(odtc_trainer *t, size_t n) { (void)t, (void)n; }

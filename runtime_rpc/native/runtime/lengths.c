@@ -12,9 +12,8 @@ static odtc_code find_length(odtc_trainer *t, uint64_t length, size_t *number) {
 odtc_code odtc_set_length(odtc_trainer *t, uint64_t length) {
   size_t number;
   if (odtc_check_open(t) || find_length(t, length, &number)) return t->problem.code;
-  if (odtc_is_on_gpu(t))
-    return odtc_fail(&t->problem, ODTC_UNSUPPORTED, "a GPU takes steps of one length alone");
   odtc_program *p = &t->program;
+  if (p->functions != p->every_function + p->lengths[number].first) odtc_leave_length_on_gpu(t);
   odtc_program_take_length(p, number);
   /* The fastest again: a budget holds for the length for which it was set. The arena stays as large as it is. */
   t->plan = p->functions;

@@ -18,8 +18,20 @@ odtc_code odtc_check_ready(odtc_trainer *t) {
   return odtc_fail(&t->problem, ODTC_CANCELLED, "the step was cancelled before it began");
 }
 
+/* Bytes of an arena for a function. On a GPU it suffices for steps of all lengths: what is ready to run has its place, and
+   would be made ready anew wherever a step is longer than those before it. */
+static size_t arena_for(const odtc_trainer *t, const odtc_function *of) {
+  const odtc_program *p = &t->program;
+  size_t most = of->arena_bytes;
+  for (size_t n = 0; n < p->length_count && odtc_is_on_gpu(t); ++n) {
+    const odtc_function *plan = p->every_function + p->lengths[n].first;
+    if (plan->arena_bytes > most) most = plan->arena_bytes;
+  }
+  return most;
+}
+
 odtc_code odtc_need_arena(odtc_trainer *t, const odtc_function *of) {
-  return t->arena.bytes < of->arena_bytes ? odtc_set_arena(t, of->arena_bytes) : ODTC_OK;
+  return t->arena.bytes < of->arena_bytes ? odtc_set_arena(t, arena_for(t, of)) : ODTC_OK;
 }
 
 /* That of the plan, or of the next smaller one where there is no memory for it. */
@@ -107,7 +119,8 @@ void odtc_cancel(odtc_trainer *t, int now) {
 }
 
 odtc_code odtc_leave_arena(odtc_trainer *t) {
-  return t->arena.bytes > t->plan->arena_bytes ? odtc_set_arena(t, t->plan->arena_bytes) : ODTC_OK;
+  const size_t kept = arena_for(t, t->plan);
+  return t->arena.bytes > kept ? odtc_set_arena(t, kept) : ODTC_OK;
 }
 
 odtc_code odtc_set_budget(odtc_trainer *t, uint64_t bytes) {

@@ -16,7 +16,17 @@ TARGET = "host-cpu{threads=1}"
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
-class Decoder(nn.Module):
+class Language(nn.Module):
+    """A model of tokens.
+
+    Attributes:
+        has_mask: whether an input says where tokens are.
+    """
+
+    has_mask = False
+
+
+class Decoder(Language):
     """One block of attention over embedded tokens, and a head.
 
     Args:
@@ -53,7 +63,26 @@ def decoder(*, is_causal: bool, has_mask: bool) -> Decoder:
     return Decoder(is_causal=is_causal, has_mask=has_mask)
 
 
-def save(module: Decoder, path: Path) -> Path:
+class Words(Language):
+    """Scores of each token for itself, by its place: drivers compile few kernels for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.position = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTHS[-1], WIDTH)
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(input_ids.shape[1], device=input_ids.device)
+        return self.head(self.embedding(input_ids) + self.position(places))
+
+
+def words() -> Words:
+    """The model with the same weights each time."""
+    torch.manual_seed(0)
+    return Words()
+
+
+def save(module: Language, path: Path) -> Path:
     """Writes its file, with numbers of samples and of tokens left open.
 
     Of the mask that has another name, as in files of Optimum.
@@ -76,7 +105,7 @@ def save(module: Decoder, path: Path) -> Path:
     return path
 
 
-def ragged(module: Decoder, rows: tuple[int, ...], width: int, seed: int) -> Batch:
+def ragged(module: Language, rows: tuple[int, ...], width: int, seed: int) -> Batch:
     """A batch of rows of so many tokens, filled up to a width."""
     rng = np.random.default_rng(seed)
     shape, there = (len(rows), width), np.arange(width) < np.array(rows)[:, None]
@@ -86,7 +115,7 @@ def ragged(module: Decoder, rows: tuple[int, ...], width: int, seed: int) -> Bat
     return {"input_ids": ids, **mask}, labels
 
 
-def loss_of(module: Decoder, batch: Batch, rows: tuple[int, ...]) -> torch.Tensor:
+def loss_of(module: Language, batch: Batch, rows: tuple[int, ...]) -> torch.Tensor:
     """The mean loss of all tokens, of each row alone: nothing is filled up."""
     inputs, labels = batch
     losses = [

@@ -38,10 +38,6 @@ def artifact(file: Path) -> odtc.Artifact:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (
-            {"target": "host-opencl"},
-            "several lengths runs on CPUs, and host-opencl is a GPU",
-        ),
         ({"memory_budget": "auto"}, "does not have several plans for each: memory_budget auto"),
         ({"micro_batches": 2}, "a step of several lengths does not have micro-batches"),
         ({"offload": True, "memory_budget": 1 << 20}, "tensors that wait in storage: offload"),
