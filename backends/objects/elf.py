@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elftools.common.exceptions import ELFError
+from elftools.common.utils import struct_parse
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
@@ -138,11 +139,23 @@ def _thread_storage(library: _Library) -> Iterator[str]:
         yield "it has variables of threads (TLS), which Android loads from version 10 on only"
 
 
+def _symbols(library: _Library) -> Iterator[tuple[str, Any]]:
+    """The dynamic symbols, each with its section; elftools looks for the table of each anew."""
+    dynamic, form = library.dynamic, library.elf.structs.Elf_Sym
+    _, offset = dynamic.get_table_offset("DT_SYMTAB")
+    if offset is None:
+        raise ELFError("it has no table of dynamic symbols")
+    size, names = form.sizeof(), dynamic._get_stringtable()
+    for number in range(dynamic.num_symbols()):
+        symbol = struct_parse(form, library.elf.stream, offset + number * size)
+        yield names.get_string(symbol["st_name"]), symbol["st_shndx"]
+
+
 def _undefined(library: _Library) -> Iterator[str]:
     systems = library.systems
     needed = [tag.needed for tag in library.tags.get("DT_NEEDED", ())]
     brought = {symbol for name in needed for symbol in systems.get(name, ())}
-    undefined = {s.name for s in library.dynamic.iter_symbols() if s["st_shndx"] == "SHN_UNDEF"}
+    undefined = {name for name, section in _symbols(library) if section == "SHN_UNDEF"}
     for symbol in sorted(undefined - brought - {""}):
         homes = [name for name, symbols in systems.items() if symbol in symbols]
         why = f"{homes[0]} has it, and it does not need that" if homes else "no library has it"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tvm
+from elftools.elf.dynamic import Dynamic
 from elftools.elf.elffile import ELFFile
 from tvm import te
 
@@ -86,6 +87,27 @@ def refusal(path: Path, target: Target = PHONE) -> list[str]:
 def test_our_own_library_passes(objects: list[Path], tmp_path: Path):
     link(objects, tmp_path / "lib.so", PHONE)
     check_library(tmp_path / "lib.so", PHONE)
+
+
+def test_tables_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """And not for each symbol, which took most of the gate's time."""
+    looked: list[str] = []
+    find = Dynamic.get_table_offset
+
+    def counted(dynamic: Dynamic, tag: str) -> tuple[int | None, int | None]:
+        looked.append(tag)
+        return find(dynamic, tag)
+
+    monkeypatch.setattr(Dynamic, "get_table_offset", counted)
+    counts = []
+    for count in (10, 100):
+        many = stub(tmp_path, f"lib{count}.so", *(f"function_{each}" for each in range(count)))
+        # Of rules, a stub keeps few.
+        with pytest.raises(BuildError):
+            check_library(many, PHONE)
+        counts.append(len(looked))
+        looked.clear()
+    assert counts[0] == counts[1] > 0
 
 
 def test_machine(tmp_path: Path):
