@@ -50,7 +50,7 @@ class Outlines(Enum):
 def recall_phase(wanted: Outlines, made_by: Sequence[object]) -> tuple[Pass, ...]:
     """The pass that recalls kernels, where what makes them is in files as this process has it.
 
-    Where there can be no store, the files do not matter, and are not looked at.
+    Where no store is used there is none: to hash each kernel takes a twentieth of a compile.
 
     Args:
         wanted: how those that are kept are treated.
@@ -62,7 +62,7 @@ def recall_phase(wanted: Outlines, made_by: Sequence[object]) -> tuple[Pass, ...
     is_known = not any(_ADDRESS in each for each in said)
     if wanted is Outlines.NEVER or not is_known:
         return ()
-    if not outline_store().problem and not is_as_loaded():
+    if not (outline_store().is_used and is_as_loaded()):
         return ()
     text = json.dumps([*said, libraries(), sources()])
     return (RecallKernels(hashlib.sha256(text.encode()).hexdigest(), wanted is Outlines.KEPT),)

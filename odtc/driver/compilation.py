@@ -18,7 +18,7 @@ from odtc.core.process.progress import Progress
 from odtc.driver.drafts.normalizing import as_normalize
 from odtc.driver.options.step_options import StepOptions
 from odtc.step_cache.key import named_files, step_key
-from odtc.step_cache.store import KeptStep, beside, find, keep
+from odtc.step_cache.store import KeptStep, beside, find, keep, step_store
 from odtc.step_cache.unchanged import look_at
 
 
@@ -63,7 +63,8 @@ def _kept_or_built(
     progress: Progress,
 ) -> KeptStep:
     seen = look_at([model, *named_files(options)])
-    key = None if _is_watched() else step_key(model, target, options, budget)
+    is_kept = step_store().is_used and not _is_watched()
+    key = step_key(model, target, options, budget) if is_kept else None
     found = find(key, model) if key else None
     if found:
         return found

@@ -79,7 +79,7 @@ class ContentStore:
         Args:
             key: a hash, in hex.
         """
-        if _off or self.problem:
+        if not self.is_used:
             return None
         path = self._path(key)
         try:
@@ -104,7 +104,7 @@ class ContentStore:
             key: a hash, in hex.
             content: any bytes; more than a folder's share are not kept.
         """
-        if _off or self.problem or len(content) + _HASH_BYTES > self.most_of_one:
+        if not self.is_used or len(content) + _HASH_BYTES > self.most_of_one:
             return
         path = self._path(key)
         with suppress(OSError):
@@ -133,6 +133,11 @@ class ContentStore:
             for _, _, path in _files(folder):
                 path.unlink(missing_ok=True)
         return before
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything is found in it, and kept: without, nobody needs the key of an entry."""
+        return not (_off or self.problem)
 
     @cached_property
     def problem(self) -> str:
