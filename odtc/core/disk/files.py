@@ -133,6 +133,8 @@ def check_room(needed: int) -> None:
 
 def check_the_path(path: str | os.PathLike[str]) -> str:
     """The hint for a file that is not there: one beside it with nearly its name and its ending."""
+    if os.path.exists(path) and not os.path.isdir(path):
+        return "write what comes from it to a file, and give that"
     folder, name = os.path.split(path)
     stem, ending = os.path.splitext(name)
     try:

@@ -14,6 +14,7 @@ from odtc.runtime_rpc.data.names import listed
 
 _ENDINGS = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 HINT = "make a folder of images for each class"
+_ANY = "put images into it, in any folders, or give a file of samples"
 # Parts of a data set, which torchvision and others have as folders beside each other.
 _PARTS = frozenset(("train", "training", "val", "valid", "validation", "test", "testing", "dev"))
 _OTHERS = ("file whose name is no image's", "files whose names are no images'")
@@ -81,7 +82,7 @@ def every_image_in(path: Path, *, skip_broken: bool = False) -> ImageFolders:
     images = [each for each in held if each.suffix.lower() in _ENDINGS]
     others = [each for each in held if each.suffix.lower() not in _ENDINGS]
     if not images:
-        raise _without_images(path)
+        raise _without_images(path, is_predicted=True)
     broken = _broken(path, images, skip_broken=skip_broken)
     kept = [(each, 0) for each in images if each not in broken]
     return ImageFolders((), kept, others, sorted(broken))
@@ -189,13 +190,15 @@ _FOLDERS = (
 )
 
 
-def _without_images(path: Path) -> DataError:
+def _without_images(path: Path, *, is_predicted: bool = False) -> DataError:
+    """The error of a folder that has none; those that are predicted may lie in any folders."""
     files = islice((each for each in path.rglob("*") if each.is_file()), _MOST)
     found = Counter(each.suffix.lower() or "without an ending" for each in files)
-    hint = next((kind.hint for kind in _FOLDERS if kind.has(path, found)), HINT)
+    usual, where = (_ANY, "") if is_predicted else (HINT, " in folders")
+    hint = next((kind.hint for kind in _FOLDERS if kind.has(path, found)), usual)
     has = listed([f"{count} {ending}" for ending, count in found.most_common()]) or "no files"
     return DataError(
-        f"the data is a folder without images in folders, and without .npy files; it has {has}",
+        f"the data is a folder without images{where}, and without .npy files; it has {has}",
         where=str(path),
         hint=hint,
     )

@@ -263,6 +263,18 @@ def test_what_is_no_data_is_refused(
         trainer.predict(data)
 
 
+def test_an_empty_folder_needs_no_classes(trainer: odtc.Trainer, tmp_path: Path):
+    with pytest.raises(DataError, match=r"without images, and without \.npy files") as error:
+        trainer.predict(tmp_path)
+    assert error.value.hint == "put images into it, in any folders, or give a file of samples"
+
+
+def test_what_comes_from_a_device_is_no_file(trainer: odtc.Trainer):
+    with pytest.raises(DataError, match="is a pipe or a device, not a file") as error:
+        trainer.predict("/dev/null")
+    assert error.value.hint == "write what comes from it to a file, and give that"
+
+
 def test_arguments(trainer: odtc.Trainer):
     with pytest.raises(UsageError, match="'scores' cannot be evaluated"):
         trainer.predict(X, "scores")
