@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.arm.blocks import LINE_BYTES, Block
 from benchmarks.arm.cores import Core
+from benchmarks.arm.cuts import joined
 from benchmarks.arm.instructions import Kind, instruction
 from benchmarks.arm.mca import Code, cycles_of
 from benchmarks.arm.places import Place, Places
@@ -99,7 +100,7 @@ def profile_of(blocks: Iterable[Block], places: Places, core: Core) -> Profile:
         places: of the process.
         core: that it is modelled for.
     """
-    blocks = list(blocks)
+    blocks = joined(blocks)
     cycles = _cycles(blocks, core)
     total, by_place = Figures(), defaultdict[Place, Figures](Figures)
     for block in blocks:

@@ -4,32 +4,45 @@ from collections.abc import Iterator
 
 from benchmarks.pages.result import Result, Row
 from benchmarks.pages.text import ratio, short, table
+from benchmarks.step_time.cases import NETWORKS
 
-_OURS = "odtc"
+# Those that the page names, whether they are counted or not.
+_CORES = "Cortex-A55", "Cortex-A76"
 _BOUNDS = ("overlapped", "apart")
 
 
 def networks(result: Result) -> list[str]:
-    """Odtc beside the better peer under each bound, whose names may differ."""
+    """Odtc beside the better peer under each bound, whose names may differ; all networks."""
     heads = ["model", "core", "odtc, M cycles", "better peer, M cycles", "odtc / peer"]
     return table(heads, _networks(result), words=2)
 
 
 def _networks(result: Result) -> Iterator[list[str]]:
-    cases = dict.fromkeys((row["model"], row["batch"], row["core"]) for row in result.rows)
-    for case in cases:
-        rows = [row for row in result.rows if (row["model"], row["batch"], row["core"]) == case]
-        ours, *peers = (row for row in rows if not row["skipped"])
-        best = {bound: min(peers, key=lambda row, of=bound: _last(row, of)) for bound in _BOUNDS}
-        pairs = [(_last(ours, bound), _last(best[bound], bound)) for bound in _BOUNDS]
-        names = " and ".join(dict.fromkeys(row["side"] for row in best.values()))
-        yield [
-            f"{case[0]}, batch {case[1]}",
-            case[2],
-            _range(*(one for one, _ in pairs)),
-            f"{_range(*(other for _, other in pairs))} ({names})",
-            " to ".join(ratio(one / other) for one, other in pairs),
-        ]
+    for model in NETWORKS:
+        for core in _CORES:
+            rows = [row for row in result.rows if (row["model"], row["core"]) == (model, core)]
+            if rows:
+                yield [f"{model}, batch {rows[0]['batch']}", core, *_beside(rows)]
+        missing = [core for core in _CORES if not _is_there(result, model, core)]
+        if missing:
+            yield [model, " and ".join(missing), "not counted", "not counted", ""]
+
+
+def _is_there(result: Result, model: str, core: str) -> bool:
+    return any((row["model"], row["core"]) == (model, core) for row in result.rows)
+
+
+def _beside(rows: list[Row]) -> list[str]:
+    """Of one network and core: odtc's cycles, the better peer's, and their ratio."""
+    ours, *peers = (row for row in rows if not row["skipped"])
+    ranges = _range(*(_last(ours, bound) for bound in _BOUNDS))
+    if not peers:
+        return [ranges, "not counted", ""]
+    best = {bound: min(peers, key=lambda row, of=bound: _last(row, of)) for bound in _BOUNDS}
+    pairs = [(_last(ours, bound), _last(best[bound], bound)) for bound in _BOUNDS]
+    names = " and ".join(dict.fromkeys(row["side"] for row in best.values()))
+    theirs = _range(*(other for _, other in pairs))
+    return [ranges, f"{theirs} ({names})", " to ".join(ratio(one / other) for one, other in pairs)]
 
 
 def _last(row: Row, bound: str) -> float:
