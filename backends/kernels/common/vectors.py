@@ -43,6 +43,13 @@ def interleave(vectors: Sequence[ir.Expr], width: int) -> ir.Expr:
     return _shuffle(vectors, [way * width + lane for lane in range(width) for way in range(ways)])
 
 
+def joined(first: ir.Expr, second: ir.Expr, shift: int, width: int) -> ir.Expr:
+    """The vector that begins so many elements behind the start of two that follow each other."""
+    if shift in (0, width):
+        return second if shift else first
+    return _shuffle([first, second], range(shift, shift + width))
+
+
 def lane_total(vector: ir.Expr, width: int) -> ir.Expr:
     """Emits the sum of a vector's elements: its halves, of which each is added to the other."""
     while width > 1:

@@ -18,14 +18,13 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from odtc.backends.kernels.common.places import Readable, index, load
 from odtc.backends.kernels.common.vectors import (
     Index,
-    each_block,
-    each_part,
     interleave,
     ramp,
     splat,
     widest,
 )
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
+from odtc.backends.kernels.convolution.taps import Staged, Tapped, each_tapped
 from odtc.backends.kernels.pool.bands import (
     Band,
     decided,
@@ -46,20 +45,19 @@ _ROWS = (1, 2, 4)
 # Numbers of an axis in the mark of a product.
 _NUMBERS = 6
 
-# Row and column.
-Place = tuple[Index, Index]
-
 
 def _forward(product: Product, machine: Machine) -> None:
     """Emits `y[n, o, p] = sum over i of w[o, i] * x[n, c, p * stride + i * dilation - pad]`."""
     (x, w), window = product.operands, _window(product.numbers)
     (batch, channels, *_), lanes, taps = _sizes(x), machine.lanes, window.taps()
-    filters, shifts = _sizes(w)[0] // channels, [tap.shift for tap in taps]
-    band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
+    filters = _sizes(w)[0] // channels
+    band = _band_of_image(window, machine)
     at_once = _rows_at_once(window.out[1], machine, _shared_rows(window, machine))
+    is_once = _is_once(window.out[1], machine)
+    once = [(tap.phase, tap) for tap in taps] if is_once else []
     each = planes_each(batch * channels, machine)
     with T.parallel(batch * channels // each) as task:
-        staged = _zeros(*band.shape, lanes)
+        staged = _zeros(*band.shape, machine)
         with T.serial(each) as number:
             n, c = _divided(task * each + number, channels)
 
@@ -68,17 +66,17 @@ def _forward(product: Product, machine: Machine) -> None:
                 with T.serial(filters) as filter_:
                     o = c * filters + filter_
 
-                    def term(_: Index, tap: Tap, at: Place, width: int) -> ir.Expr:
-                        read = staged[tap.phase, ramp(band.at(*at), width)]
-                        return _weight(w, o, tap, width) * read
-
                     def rows(row: Index, count: int) -> None:
-                        def block(column: Index, width: int) -> None:
-                            wanted = [(taps, (row + k, column)) for k in range(count)]
+                        def block(tapped: Tapped, column: Index, width: int, _: int) -> None:
+                            def term(_: Index, tap: Tap, k: int) -> ir.Expr:
+                                return _weight(w, o, tap, width) * tapped(tap.phase, tap, k)
+
+                            wanted = [(taps, k) for k in range(count)]
                             for k, value in enumerate(_sums(1, term, wanted, width)):
                                 _store(product, [n, o, first + row + k, column], value, width)
 
-                        each_block(window.out[1], lanes, block)
+                        across = window.out[1], lanes
+                        each_tapped(Staged(staged, band), row, count, across, once, block)
 
                     _each_row(band, at_once, rows)
 
@@ -95,26 +93,33 @@ def _data_gradient(product: Product, machine: Machine) -> None:
     filters, taps = _sizes(w)[0] // channels, [_back(tap) for tap in window.taps()]
     (height, columns), (down, right) = window.image, window.stride
     shifts = [tap.shift for tap in taps]
-    usual = usual_band(window.out, (1, 1), window.phase_size, shifts, filters)
+    multiple = _multiple(machine)
+    usual = usual_band(window.out, (1, 1), window.phase_size, shifts, filters, multiple)
     band = decided(usual, machine)
-    at_once = _rows_at_once(columns // right, machine)
-    each = planes_each(batch * channels, machine)
+    # Of narrower rows all vectors are unrolled, and do not fit in registers.
+    is_once = _is_once(columns // right // 2, machine)
+    shared = 4 if _overlap(window, machine) and (is_once or not machine.blocked) else 2
+    at_once = _rows_at_once(columns // right, machine, shared)
+    each, has_once = planes_each(batch * channels, machine), is_once and filters == 1
     with T.parallel(batch * channels // each) as task:
-        staged = _zeros(filters, band.shape[1], lanes)
+        staged = _zeros(filters, band.shape[1], machine)
         with T.serial(each) as number:
             n, c = _divided(task * each + number, channels)
-
-            def term(filter_: Index, tap: Tap, at: Place, width: int) -> ir.Expr:
-                read = staged[filter_, ramp(band.at(*at), width)]
-                return _weight(w, c * filters + filter_, tap, width) * read
 
             def rows(first: Index, phase: int, row: Index, count: int) -> None:
                 """Emits rows of the image that are `phase` beyond a multiple of the stride."""
                 is_full = height % down == 0 or phase < height % down
 
-                def block(at: Index, ways: int, width: int) -> None:
-                    groups = [_of_phase(taps, phase * right + way) for way in range(ways)]
-                    wanted = [(own, (row + k, at)) for k in range(count) for own in groups]
+                groups = [_of_phase(taps, phase * right + way) for way in range(right)]
+                once = [(0, tap) for own in groups for tap in own] if has_once else []
+
+                def block(tapped: Tapped, at: Index, width: int, ways: int = right) -> None:
+                    def term(filter_: Index, tap: Tap, k: int) -> ir.Expr:
+                        return _weight(w, c * filters + filter_, tap, width) * tapped(
+                            filter_, tap, k
+                        )
+
+                    wanted = [(own, k) for k in range(count) for own in groups[:ways]]
                     values = _sums(filters, term, wanted, width)
                     for k in range(count):
                         line = (first + row + k) * down + phase
@@ -122,9 +127,12 @@ def _data_gradient(product: Product, machine: Machine) -> None:
                         with only(line < height, always=is_full):
                             _store(product, [n, c, line, at * right], whole, ways * width)
 
-                each_block(columns // right, lanes, lambda at, width: block(at, right, width))
+                across = columns // right, lanes
+                bands = Staged(staged, band)
+                each_tapped(bands, row, count, across, once, lambda *at: block(*at[:3]))
                 if columns % right:
-                    block(columns // right, columns % right, 1)
+                    tapped = bands.tapped(row, columns // right, 1)
+                    block(tapped, columns // right, 1, columns % right)
 
             def from_band(first: Index, _: Index) -> None:
                 for filter_ in range(filters):
@@ -143,12 +151,12 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
     """
     (x, dy), window = product.operands, _window(product.numbers)
     (batch, channels, *_), taps = _sizes(x), window.taps()
-    outputs, shifts = _sizes(dy)[1], [tap.shift for tap in taps]
-    band = decided(usual_band(window.image, window.stride, window.out, shifts), machine)
+    outputs = _sizes(dy)[1]
+    band = _band_of_image(window, machine)
     each, lanes = planes_each(outputs, machine), widest(window.out[1], machine.lanes)
-    pairs = _shared_rows(window, machine) > 2 and band.rows > 1
+    pairs = _overlap(window, machine) and band.rows > 1
     with T.parallel(outputs // each) as task:
-        staged = _zeros(*band.shape, machine.lanes)
+        staged = _zeros(*band.shape, machine)
         sums = T.sblock_alloc_buffer((len(taps), lanes), "float32")
         with T.serial(each) as number:
             o = T.bind(task * each + number)
@@ -160,7 +168,8 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
                     stage(staged, band, first, machine.lanes, read)
                     for start in range(0, len(taps), _SUMS):
                         group = list(enumerate(taps))[start : start + _SUMS]
-                        add = partial(_add, sums, group, staged, band, partial(_from, first, slope))
+                        bands, rows = Staged(staged, band), partial(_from, first, slope)
+                        add = partial(_add, sums, group, bands, rows, machine)
                         _each_new_row(band, known, pairs, add)
 
                 each_band(band, from_band)
@@ -203,9 +212,9 @@ def _each_new_row(band: Band, known: Index, pairs: bool, add: Callable[["_Rows"]
 def _add(
     sums: tirx.Buffer,
     group: Sequence[tuple[int, Tap]],
-    staged: tirx.Buffer,
-    band: Band,
+    staged: Staged,
     slope: Read,
+    machine: Machine,
     rows: "_Rows",
 ) -> None:
     """Emits what some rows of a band add to the sums of some taps.
@@ -214,8 +223,8 @@ def _add(
         sums: a vector for each tap.
         group: taps with their numbers.
         staged: the band.
-        band: how it lies.
         slope: the gradient of its results.
+        machine: that adds them.
         rows: those.
     """
     lanes = int(sums.shape[1])
@@ -223,21 +232,24 @@ def _add(
     held = T.sblock_alloc_buffer((len(group), lanes), "float32", scope="local")
     for slot, (number, _) in enumerate(group):
         T.buffer_store(held, sums[number, whole], [slot, whole])
+    is_once = _is_once(staged.band.results[1], machine)
+    once = [(tap.phase, tap) for _, tap in group] if is_once else []
     with T.serial(rows.count) as step:
+        at = rows.at(step)
 
-        def add(column: Index, width: int, seen: int) -> None:
-            for row in rows.at(step):
+        def add(tapped: Tapped, column: Index, width: int, seen: int) -> None:
+            for k, row in enumerate(at):
                 value = slope(row, column, width)
                 if seen:
                     is_new = ramp(0, width) >= splat(index(seen), width)
                     value = tirx.Select(is_new, value, _zero(width))
                 value = T.bind(value)
                 for slot, (_, tap) in enumerate(group):
-                    at = band.at(*_moved((row, column), tap))
-                    there = staged[tap.phase, ramp(at, width)]
+                    there = tapped(tap.phase, tap, k)
                     T.buffer_store(held, held[slot, whole] + value * there, [slot, whole])
 
-        each_part(band.results[1], lanes, add)
+        across = staged.band.results[1], machine.lanes
+        each_tapped(staged, at[0], len(at), across, once, add)
     for slot, (number, _) in enumerate(group):
         T.buffer_store(sums, held[slot, whole], [number, whole])
 
@@ -252,6 +264,22 @@ DEPTHWISE_LOOPS: dict[str, Callable[[Product, Machine], None]] = dict(
 )
 
 
+def _band_of_image(window: Window, machine: Machine) -> Band:
+    """The band that results of the forward kernel, and of the weight gradient, read."""
+    shifts = [tap.shift for tap in window.taps()]
+    usual = usual_band(window.image, window.stride, window.out, shifts, multiple=_multiple(machine))
+    return decided(usual, machine)
+
+
+def _multiple(machine: Machine) -> int:
+    """Of which the pitch of a band's rows is a multiple.
+
+    A phone's core adds large constants to an address only in whole vectors: with such rows all taps
+    of a column share a register, where each would take an addition of its own.
+    """
+    return machine.lanes if machine.first_bytes else 1
+
+
 def _rows_at_once(columns: int, machine: Machine, shared: int = 2) -> int:
     """Rows of results that are computed at once: they share taps, where rows fill a vector."""
     usual = shared if columns >= machine.lanes else 1
@@ -263,9 +291,20 @@ def _shared_rows(window: Window, machine: Machine) -> int:
     """Rows of results of a forward kernel that are worth computing at once.
 
     A phone's core loads hardly more vectors than it multiplies: four rows read a quarter less than
-    two, where each row of the image is read by several rows of results.
+    two, where each row of the image is read by several rows of results. Where each row is loaded
+    once, LLVM unrolls the loop of columns, and sums of four rows do not fit in registers.
     """
-    return 4 if machine.first_bytes and window.stride[0] == 1 else 2
+    return 4 if _overlap(window, machine) and not _is_once(window.out[1], machine) else 2
+
+
+def _is_once(columns: int, machine: Machine) -> bool:
+    """Whether rows of a band are loaded once: where a load stops multiply-adds, and rows go on."""
+    return machine.blocked > 0 and columns >= 2 * machine.lanes
+
+
+def _overlap(window: Window, machine: Machine) -> bool:
+    """Whether a phone's core reads rows of an image for several rows of results."""
+    return machine.first_bytes > 0 and window.stride[0] == 1
 
 
 def _each_row(band: Band, at_once: int, emit: Callable[[Index, int], None]) -> None:
@@ -280,22 +319,22 @@ def _each_row(band: Band, at_once: int, emit: Callable[[Index, int], None]) -> N
 
 def _sums(
     filters: int,
-    term: Callable[[Index, Tap, Place, int], ir.Expr],
-    wanted: Sequence[tuple[Sequence[Tap], Place]],
+    term: Callable[[Index, Tap, int], ir.Expr],
+    wanted: Sequence[tuple[Sequence[Tap], int]],
     width: int,
 ) -> list[ir.Expr]:
     """Emits sums over filters and taps.
 
     Args:
         filters: how many there are.
-        term: of a filter, a tap, a place and the elements of a vector.
-        wanted: taps and place of each sum.
+        term: of a filter, a tap, and the number of a row.
+        wanted: taps and row of each sum.
         width: elements of a vector.
     """
 
     def of(filter_: Index) -> Iterator[ir.Expr]:
-        for taps, at in wanted:
-            terms = [term(filter_, tap, _moved(at, tap), width) for tap in taps]
+        for taps, k in wanted:
+            terms = [term(filter_, tap, k) for tap in taps]
             yield functools.reduce(operator.add, terms) if terms else _zero(width)
 
     if filters == 1:
@@ -334,10 +373,6 @@ def _divided(number: ir.Expr, by: int) -> tuple[ir.Expr, ir.Expr]:
     return bound // by, bound % by
 
 
-def _moved(at: Place, tap: Tap) -> Place:
-    return at[0] + tap.shift[0], at[1] + tap.shift[1]
-
-
 def _back(tap: Tap) -> Tap:
     """Inverts a tap: from what a step reads by it to that step."""
     return Tap(tap.at, tap.phase, (-tap.shift[0], -tap.shift[1]))
@@ -347,8 +382,11 @@ def _of_phase(taps: Sequence[Tap], phase: int) -> list[Tap]:
     return [tap for tap in taps if tap.phase == phase]
 
 
-def _zeros(lines: int, size: int, lanes: int) -> tirx.Buffer:
-    buffer = T.sblock_alloc_buffer((lines, -(-size // lanes) * lanes), "float32")
+def _zeros(lines: int, size: int, machine: Machine) -> tirx.Buffer:
+    """Bands; where a row is loaded once, one vector more may be read behind each."""
+    lanes = machine.lanes
+    vectors = -(-size // lanes) + bool(machine.blocked)
+    buffer = T.sblock_alloc_buffer((lines, vectors * lanes), "float32")
     fill(buffer, tirx.const(0.0, "float32"), lanes)
     return buffer
 

@@ -36,6 +36,7 @@ class Band:
         before: rows and columns of a phase that are read in front of a result.
         behind: the same, after it.
         rows: of results.
+        multiple: of which a row's pitch is one.
     """
 
     source: Pair
@@ -44,6 +45,7 @@ class Band:
     before: Pair
     behind: Pair
     rows: int
+    multiple: int = 1
 
     @property
     def is_whole(self) -> bool:
@@ -60,7 +62,8 @@ class Band:
     def pitch(self) -> int:
         """Elements from a row to the next one."""
         columns = -(-self.source[1] // self.stride[1])
-        return self.before[1] + max(columns, self.results[1] + self.behind[1])
+        least = self.before[1] + max(columns, self.results[1] + self.behind[1])
+        return -(-least // self.multiple) * self.multiple
 
     @property
     def shape(self) -> Pair:
@@ -73,7 +76,12 @@ class Band:
 
 
 def usual_band(
-    source: Pair, stride: Pair, results: Pair, shifts: Sequence[Pair], copies: int = 1
+    source: Pair,
+    stride: Pair,
+    results: Pair,
+    shifts: Sequence[Pair],
+    copies: int = 1,
+    multiple: int = 1,
 ) -> Band:
     """The band of a plane that a model of a core has: one that stays in its first cache.
 
@@ -85,12 +93,13 @@ def usual_band(
         results: sizes of the results, as positions in a phase.
         shifts: from a result to what it reads of a phase.
         copies: of bands that are there at once.
+        multiple: of which a row's pitch is one.
     """
     by_rows, by_columns = zip(*shifts, strict=True)
     before = max(0, -min(by_rows)), max(0, -min(by_columns))
     behind = max(0, *by_rows), max(0, *by_columns)
     height = results[0]
-    whole = Band(source, stride, results, before, behind, height)
+    whole = Band(source, stride, results, before, behind, height, multiple)
     least = max(1, min(height, before[0] + behind[0]))
 
     def fits(rows: int) -> bool:

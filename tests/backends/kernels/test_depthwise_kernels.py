@@ -7,7 +7,7 @@ import tvm
 import tvm_ffi
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 from tvm.relax import transform as X  # noqa: N812
 
 from odtc.autoschedule.tuning.tasks import Writer
@@ -31,8 +31,12 @@ from odtc.passes.ir.bindings import bindings_of
 from tests.backends.products.guarded import run_guarded
 from tests.fast import examples
 
-# With AVX-512, with short vectors, and a phone's core, whose caches are known.
-MACHINES = [machine_of(512), machine_of(128), machine_of(128, caches=Caches(1 << 16, 1 << 19))]
+# With AVX-512, with short vectors, and phones' cores, whose caches are known: one that loads half a
+# vector at a time, and one that loads it all.
+SHORT = machine_of(128)
+NARROW = machine_of(128, caches=Caches(1 << 15, 1 << 17, loaded=8))
+PHONE = machine_of(128, caches=Caches(1 << 16, 1 << 19))
+MACHINES = [machine_of(512), SHORT, NARROW, PHONE]
 FAMILIES = ["convolution", "data-gradient", "weight-gradient"]
 # Of a window that walks over more than one band.
 LARGE = {
@@ -175,7 +179,7 @@ def test_planes_of_several_bands(
 @pytest.mark.parametrize("rows", [1, 2, 5, 8])
 def test_pairs_of_rows_are_as_many_as_there_are(rows: int) -> None:
     """Rows of bands that reach back, with an odd number of new rows, too."""
-    phone = MACHINES[-1].telling({"block": (rows,)})[0]
+    phone = PHONE.telling({"block": (rows,)})[0]
     product = kernels_of(LARGE, phone)["weight-gradient"]
     rng = np.random.default_rng(0)
     shapes = [[int(size) for size in each.shape] for each in product.parameters]
@@ -190,9 +194,27 @@ def test_pairs_of_rows_are_as_many_as_there_are(rows: int) -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_phone_shares_rows_where_windows_overlap(family: str, stride: int) -> None:
     """Short vectors alone change nothing, nor does a stride with rows of its own."""
-    product = kernels_of(LARGE | {"stride": (stride, stride)}, MACHINES[-1])[family]
-    drafts = [write_product(product, on, DEPTHWISE_LOOPS) for on in MACHINES[1:]]
+    product = kernels_of(LARGE | {"stride": (stride, stride)}, PHONE)[family]
+    drafts = [write_product(product, on, DEPTHWISE_LOOPS) for on in (SHORT, PHONE)]
     assert tvm_ffi.structural_equal(*drafts) == (stride == 2)
+
+
+def vectors_read(family: str, on: Machine) -> int:
+    """Loads of vectors of a band in the code of a kernel of two rows at once."""
+    product = kernels_of(LARGE, on)[family]
+    kernel = write_product(product, on.telling({"rows": (2,)})[0], DEPTHWISE_LOOPS)
+    found: list[ir.TensorLoad] = []
+    tvm_ffi.structural_walk(kernel.body, (ir.TensorLoad, found.append))
+    vectors = [load for load in found if isinstance(load.indices[-1], tirx.Ramp)]
+    bands = [load for load in vectors if len(load.indices) == 2 and load.source.shape[1] > 64]
+    return len(bands)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_core_that_loads_half_a_vector_loads_each_row_once(family: str) -> None:
+    """For two rows of results four in the loop, four before it, eight after; three for one row."""
+    assert vectors_read(family, PHONE) == 2 * (18 + 9)
+    assert vectors_read(family, NARROW) == (4 + 4 + 8) + (3 + 3 + 6)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
