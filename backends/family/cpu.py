@@ -6,13 +6,13 @@ from odtc.backends.family.rules import lower_blocks, plain_rules, row_rules
 from odtc.backends.kernels.attention.rules import attention_rules
 from odtc.backends.kernels.channels_last.concat import concat_last_rules
 from odtc.backends.kernels.channels_last.relayout import relayout_rules
-from odtc.backends.kernels.convolution.depthwise import DEPTHWISE_LOOPS
-from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
 from odtc.backends.kernels.convolution.loops import CONVOLUTION_LOOPS
 from odtc.backends.kernels.convolution.rules import convolution_rules
 from odtc.backends.kernels.gather.take import take_rules
 from odtc.backends.kernels.gather.take_add import take_add
 from odtc.backends.kernels.gather.take_update import take_update
+from odtc.backends.kernels.grouped.depthwise import DEPTHWISE_LOOPS
+from odtc.backends.kernels.grouped.rules import grouped_rules
 from odtc.backends.kernels.pool.avg_pool2d import avg_pool2d_rules
 from odtc.backends.kernels.pool.max_pool2d import max_pool2d_rules
 from odtc.backends.kernels.product.loops import MATMUL_LOOPS

@@ -10,8 +10,8 @@ from tvm import ir, relax, tirx
 
 from odtc.backends.gpu.windows import or_zero
 from odtc.backends.kernels.common.operand import stored
-from odtc.backends.kernels.convolution.grouped_rules import CONV, TRANSPOSED, is_grouped
 from odtc.backends.kernels.convolution.terms import Convolution, shapes_of
+from odtc.backends.kernels.grouped.rules import CONV, TRANSPOSED, is_grouped
 from odtc.backends.kernels.pool.planes import pair
 from odtc.dialect.images.grouped_weight_gradient import grouped_weight_gradient
 

@@ -13,9 +13,9 @@ from odtc.backends.decisions import Decisions, TunedChoice
 from odtc.backends.family.cpu import CPU_LOOPS
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.product_loops import GPU_LOOPS
-from odtc.backends.kernels.convolution.depthwise import FAMILIES
 from odtc.backends.kernels.convolution.rules import convolution_rules, marked
 from odtc.backends.kernels.convolution.terms import Convolution
+from odtc.backends.kernels.grouped.depthwise import FAMILIES
 from odtc.backends.kernels.norm.normalised import Normal
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import machine_of

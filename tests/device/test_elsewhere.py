@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
-from odtc.cli.training import reconnect
+from odtc.cli.training.devices import reconnect
 from odtc.core.errors import ExitCode
 from odtc.runtime_rpc import connect as connecting
 from odtc.runtime_rpc.adb import local_tracker, state

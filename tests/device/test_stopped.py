@@ -13,7 +13,7 @@ import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.backends.targets import parse_target
 from odtc.cli.main import main
-from odtc.cli.training import reconnect
+from odtc.cli.training.devices import reconnect
 from odtc.core.errors import DeviceError, ExitCode
 from odtc.runtime_rpc.adb import setup, state
 from odtc.runtime_rpc.standin.adb_phone import AdbPhone

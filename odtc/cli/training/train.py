@@ -13,9 +13,9 @@ from odtc.cli.switches import Switch
 from odtc.cli.training.adapter_runs import Known, say_which
 from odtc.cli.training.checkpoints import Checkpoints, add_checkpoint_options
 from odtc.cli.training.course import Course, add_course_options
+from odtc.cli.training.devices.reconnect import RecoverableTrainer
 from odtc.cli.training.rate_finding import check_alone, find_rate
 from odtc.cli.training.read_options import add_read_options, check_read_options
-from odtc.cli.training.reconnect import RecoverableTrainer
 from odtc.cli.training.resuming import ANYWAY, check_replaced, check_same_run
 from odtc.cli.training.running import Running, add_running_options
 from odtc.cli.training.sources import Trained, read_source

@@ -14,11 +14,11 @@ from odtc.autoschedule.tuning.tasks import Writer
 from odtc.backends.caches import Caches
 from odtc.backends.cost.workload import workload_of
 from odtc.backends.decisions import TunedChoice
-from odtc.backends.kernels.convolution.depthwise import DEPTHWISE_LOOPS
-from odtc.backends.kernels.convolution.depthwise import FAMILIES as PLANES
-from odtc.backends.kernels.convolution.grouped_rules import TRANSPOSED, grouped_rules
 from odtc.backends.kernels.convolution.rules import convolution_rules, marked
 from odtc.backends.kernels.convolution.terms import Convolution
+from odtc.backends.kernels.grouped.depthwise import DEPTHWISE_LOOPS
+from odtc.backends.kernels.grouped.depthwise import FAMILIES as PLANES
+from odtc.backends.kernels.grouped.rules import TRANSPOSED, grouped_rules
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.targets import parse_target

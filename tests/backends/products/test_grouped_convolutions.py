@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tvm import relax
 
 from odtc.backends.family.cpu import CPU_LOOPS
-from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
 from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.grouped.rules import grouped_rules
 from odtc.backends.kernels.product.tile import machine_of
 from odtc.backends.write_products import WriteProducts
 from odtc.frontend.gradients.table import register_gradients

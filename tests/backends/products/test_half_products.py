@@ -13,8 +13,8 @@ from tvm import relax
 
 from odtc.backends.built import half_products
 from odtc.backends.family.cpu import CPU_LOOPS
-from odtc.backends.kernels.convolution.grouped_rules import grouped_rules
 from odtc.backends.kernels.convolution.rules import convolution_rules
+from odtc.backends.kernels.grouped.rules import grouped_rules
 from odtc.backends.kernels.product import half_runs, tile
 from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.kernels.product.matmul import matmul

@@ -15,9 +15,9 @@ from safetensors.numpy import load_file
 import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from odtc.cli.main import main
-from odtc.cli.training import reconnect
 from odtc.cli.training.checkpoints import Checkpoints
-from odtc.cli.training.reconnect import RecoverableTrainer
+from odtc.cli.training.devices import reconnect
+from odtc.cli.training.devices.reconnect import RecoverableTrainer
 from odtc.cli.training.running import Running
 from odtc.core.errors import DeviceError, DeviceLostError, ExitCode
 from odtc.runtime_rpc.tracker.greeting import status

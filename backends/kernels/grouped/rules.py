@@ -11,12 +11,12 @@ from tvm import relax, tirx
 
 from odtc.backends.kernels.channels_last import depthwise as depthwise_last
 from odtc.backends.kernels.common.operand import shape_of
-from odtc.backends.kernels.convolution import grouped_product
-from odtc.backends.kernels.convolution.depthwise import FAMILIES
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
-from odtc.backends.kernels.convolution.grouped_product import Grouped
 from odtc.backends.kernels.convolution.rules import marked
 from odtc.backends.kernels.convolution.terms import Convolution
+from odtc.backends.kernels.grouped import product
+from odtc.backends.kernels.grouped.depthwise import FAMILIES
+from odtc.backends.kernels.grouped.product import Grouped
 from odtc.backends.kernels.norm.normalised import Normal, operands_of
 from odtc.backends.kernels.pool.planes import Window, pair
 from odtc.backends.kernels.product.tile import Machine
@@ -48,14 +48,14 @@ class GroupedProduct:
 
 
 _FORMS = {
-    CONV: GroupedProduct("convolution", (0, 1, 2), grouped_product.forward, depthwise_last.forward),
+    CONV: GroupedProduct("convolution", (0, 1, 2), product.forward, depthwise_last.forward),
     TRANSPOSED: GroupedProduct(
-        "data-gradient", (2, 1, 0), grouped_product.data_gradient, depthwise_last.data_gradient
+        "data-gradient", (2, 1, 0), product.data_gradient, depthwise_last.data_gradient
     ),
     grouped_weight_gradient.name: GroupedProduct(
         "weight-gradient",
         (0, 2, 1),
-        grouped_product.grouped_weight_gradient,
+        product.grouped_weight_gradient,
         depthwise_last.weight_gradient,
     ),
 }

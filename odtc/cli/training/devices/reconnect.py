@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from odtc.cli.console import say
 from odtc.cli.training.adapter_runs import put_to_work
 from odtc.cli.training.checkpoints import Checkpoints
-from odtc.cli.training.elsewhere import UnfitError, say_absent, start_there
+from odtc.cli.training.devices.elsewhere import UnfitError, say_absent, start_there
 from odtc.cli.training.running import Running, say_idle_cores
 from odtc.core.errors import DeviceError, DeviceLostError, OdtcError
 

@@ -24,7 +24,7 @@ from odtc.backends.kernels.common.vectors import (
     widest,
 )
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
-from odtc.backends.kernels.convolution.taps import Staged, Tapped, each_tapped
+from odtc.backends.kernels.grouped.taps import Staged, Tapped, each_tapped
 from odtc.backends.kernels.pool.bands import (
     Band,
     decided,

@@ -1,0 +1,1 @@
+"""Runs on devices: those that outlive them, and those that go on on another one."""
