@@ -76,7 +76,9 @@ def by_names(
         found[name] = frame.iloc[:, [names.index(each) for each in chosen]]
         columns[name] = tuple(chosen)
         _check_filled(found[name], chosen)
-    return ByNames(found if is_named else next(iter(found.values()), feed), columns, notes)
+    if not columns:
+        return ByNames(feed, columns, notes)
+    return ByNames(found if is_named else next(iter(found.values())), columns, notes)
 
 
 def _chosen(names: list[str], item: Argument, trained: Sequence[str]) -> list[str]:
