@@ -116,7 +116,11 @@ class Evaluating(DeviceState):
         return predicted(cast("Predicting", self), data, output, options, ema=ema)
 
     @alone
-    def _look_at_rows(self) -> None:
-        """Finds out whether rows can be filled up, where a step has several lengths."""
-        if isinstance(self._evaluations, LengthEvaluations):
-            self._evaluations.is_exact()
+    def can_fill_rows(self) -> bool:
+        """Whether what fills the rows of a batch up changes nothing of the outputs before it.
+
+        It is found out once, of a step of several lengths (`--lengths`), by its own outputs; of
+        other steps no row is filled up.
+        """
+        evaluations = self._evaluations
+        return isinstance(evaluations, LengthEvaluations) and evaluations.is_exact()

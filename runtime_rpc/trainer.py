@@ -278,7 +278,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
             UnsupportedError: the run has as many steps as one can have, 2³¹ - 1 calls.
         """
         rate = learning_rate(lr)
-        self._look_at_rows()
+        self.can_fill_rows()
         return next(self._take([self._fed(x, y)], _nothing, lambda _: rate))
 
     @takes("trainer.train", SEVERAL, batches=ANYTHING, lr=ANYTHING, steps_per_call=whole_from(1))
@@ -311,7 +311,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
             UsageError: `steps_per_call` is less than 1, a batch is no pair, or a learning rate is
                 no number.
         """
-        self._look_at_rows()
+        self.can_fill_rows()
         most = self._engine.at_once(steps_per_call)
         schedule = schedule_of(lr)
         pairing = Pairing(self._manifest)

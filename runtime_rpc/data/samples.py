@@ -138,9 +138,12 @@ def samples_in(
     }
     notes += [each.note for each in read.values() if each.note]
     found |= {name: each.array for name, each in read.items()}
-    items = (*inputs, *labels)
-    for item in items:
+    for item in (*inputs, *labels):
         found[item.spec.name] = _shaped(found[item.spec.name], item, where, notes)
+    if wanted.rows:
+        found, at = wanted.rows.of_samples(found, inputs_alone=wanted.inputs_alone)
+        inputs, labels = ([at.get(i.spec.name, i) for i in each] for each in (inputs, labels))
+    items = (*inputs, *labels)
     cut = {item: found[item.spec.name] for item in items if item.place}
     count = count_samples(cut, where) or 1
     for item in inputs:

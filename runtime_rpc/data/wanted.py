@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     # It brings numpy, and the command line's options are built without that.
     from odtc.core.artifact.manifest import Manifest
     from odtc.core.specs import Argument
+    from odtc.runtime_rpc.lengths.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Wanted:
         inputs_alone: whether no label is read; what a file has of them is left out.
         columns: names of the columns of each input as they were in training; none where nobody
             knows them.
+        rows: of a step of several lengths.
     """
 
     inputs: "Sequence[Argument]"
@@ -54,6 +56,7 @@ class Wanted:
     class_names: Sequence[str] = ()
     inputs_alone: bool = False
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rows: "Rows | None" = None
 
     @property
     def read_labels(self) -> "Sequence[Argument]":
@@ -77,8 +80,13 @@ def wanted_by(
             they are those that the step normalises, if it does.
     """
     from odtc.core.specs import Role
+    from odtc.runtime_rpc.lengths.rows import Rows
 
-    names = columns or manifest.columns
     return Wanted(
-        manifest.of_role(Role.INPUT), manifest.labels, options, class_names, columns=names
+        manifest.of_role(Role.INPUT),
+        manifest.labels,
+        options,
+        class_names,
+        columns=columns or manifest.columns,
+        rows=Rows(manifest) if manifest.shorter else None,
     )

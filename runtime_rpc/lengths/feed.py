@@ -10,12 +10,7 @@ from odtc.runtime_rpc.engines.engine import Engine, Instead
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.feed.batches import Fed, Feed, FeedConverter, check_bound, named_arrays
 from odtc.runtime_rpc.lengths.exactness import is_exact
-from odtc.runtime_rpc.lengths.rows import Rows, axes_between
-
-_NOT_EXACT = (
-    "outputs of the model depend on what comes behind a place, as without a mask of attention"
-)
-_NO_LABEL = "no label says where they end: the loss ignores none, or is in the model"
+from odtc.runtime_rpc.lengths.rows import NO_LABEL, NOT_EXACT, Rows, axes_between
 
 
 class LengthEvaluations:
@@ -55,7 +50,7 @@ class LengthEvaluations:
         width = self.rows.width(arrays)
         length = self.rows.shortest(width)
         if length != width and not self.is_exact():
-            length = self.rows.exactly(width, _NOT_EXACT)
+            length = self.rows.exactly(width, NOT_EXACT)
         found = self._at[length].of(self.rows.fit(arrays, length), evaluation.output.name, instead)
         axes = axes_between(evaluation.output.shape, self._shortest[evaluation.output.name])
         return found[tuple(slice(width) if a in axes else slice(None) for a in range(found.ndim))]
@@ -103,9 +98,9 @@ class LengthConverter:
     def _length(self, arrays: Mapping[str, np.ndarray]) -> int:
         rows, width = self._rows, self._rows.width(arrays)
         if not rows.can_fill:
-            return rows.exactly(width, _NO_LABEL)
+            return rows.exactly(width, NO_LABEL)
         if not self._evaluations.is_exact():
-            return rows.exactly(width, _NOT_EXACT)
+            return rows.exactly(width, NOT_EXACT)
         return rows.shortest(rows.used(arrays))
 
 

@@ -6,7 +6,7 @@ zero, and whether outputs of what is before are the same is found out by the tra
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from odtc.core.specs import FED_ROLES, Argument, Role
 Arrays = Mapping[str, np.ndarray]
 # In the name of an input that is not 0 where a row has something.
 _MASK = "mask"
+
+NOT_EXACT = (
+    "outputs of the model depend on what comes behind a place, as without a mask of attention"
+)
+NO_LABEL = "no label says where they end: the loss ignores none, or is in the model"
+"""Why rows cannot be filled up."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,12 @@ class Row:
     def _first(self, length: int) -> tuple[slice, ...]:
         last = max(self.axes)
         return tuple(slice(length) if a in self.axes else slice(None) for a in range(last + 1))
+
+    def at(self, length: int) -> Argument:
+        """The argument of another length."""
+        sizes = enumerate(self.item.spec.shape)
+        shape = tuple(length if axis in self.axes else n for axis, n in sizes)
+        return replace(self.item, spec=replace(self.item.spec, shape=shape))
 
     def used(self, array: np.ndarray) -> int:
         """How many places a row has at least, by the last one that is not filled up."""
@@ -140,6 +152,29 @@ class Rows:
             name: self._of[name].fit(array, length) if name in self else array
             for name, array in arrays.items()
         }
+
+    def of_samples(
+        self, arrays: Arrays, *, inputs_alone: bool
+    ) -> tuple[dict[str, np.ndarray], dict[str, Argument]]:
+        """All samples of a run, and their arguments, at the length that they have.
+
+        A step fills them up, where it takes them. What is longer than the step is cut where nothing
+        behind counts; where there are no labels, nothing says that.
+
+        Args:
+            arrays: inputs and labels by name.
+            inputs_alone: whether no label is read.
+
+        Raises:
+            DataError: they are not as long as each other, or too long, or cannot be filled up.
+        """
+        width, longest = self.width(arrays), self.lengths[0]
+        if not (self.can_fill or inputs_alone):
+            self.exactly(width, NO_LABEL)
+        if width > longest:
+            self.shortest(width if inputs_alone else self.used(arrays))
+            width, arrays = longest, self.fit(arrays, longest)
+        return {**arrays}, {name: self._of[name].at(width) for name in arrays if name in self}
 
     def shortest(self, places: int) -> int:
         """The shortest length that has so many places.

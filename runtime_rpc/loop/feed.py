@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
-from odtc.core.ir.place import Place, join, take
+from odtc.core.ir.place import Place, take
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.data.fitting.taking import Taking
@@ -21,6 +21,7 @@ from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.data.source import Arrays, Batch, Stream
 from odtc.runtime_rpc.feed.batches import count_samples, named_arrays
 from odtc.runtime_rpc.feed.calling import SEVERAL, pairs
+from odtc.runtime_rpc.lengths.joining import Joining
 
 _PAIRS = (
     "each batch is a pair (x, y); all samples at once are a tuple (x, y) of two arrays: "
@@ -66,6 +67,7 @@ class Passes:
         data: gives pairs of input and label, or mappings with both, of any number of samples, in
             each pass.
         manifest: of the step.
+        joining: makes one of batches.
         begin: is told the number of each pass before it, to set its order.
         ends: the steps at which passes ended so far.
     """
@@ -74,6 +76,7 @@ class Passes:
 
     data: Iterable[Any]
     manifest: Manifest
+    joining: Joining
     begin: Callable[[int], None] = lambda _: None
     ends: list[int] = field(default_factory=list)
 
@@ -164,13 +167,11 @@ class Passes:
             warn_caller(note)
         if rest is None or not self._samples(rest):
             return now
-        return tuple(  # type: ignore[return-value]
-            {
-                name: join([held[name], array], place) if (place := self._places[name]) else array
-                for name, array in new.items()
-            }
-            for held, new in zip(rest, now, strict=True)
-        )
+        # What is one for all samples is that of the batch that comes.
+        held = {name: array for name, array in _flat(rest).items() if self._places[name]}
+        new = _flat(now)
+        joined = {**new, **self.joining([held, {name: new[name] for name in held}])}
+        return {name: joined[name] for name in now[0]}, {name: joined[name] for name in now[1]}
 
     def _arrays(self, role: Role, fed: Any) -> Arrays:
         names = [item.spec.name for item in self.manifest.fed(role)]
@@ -223,6 +224,11 @@ class Passes:
     @property
     def _places(self) -> dict[str, Place | None]:
         return {name: item.place for name, item in self._fed.items()}
+
+
+def _flat(batch: Batch) -> Arrays:
+    """Inputs and labels, which have names of their own."""
+    return {**batch[0], **batch[1]}
 
 
 def _samples_told(loader: Any) -> int | None:

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.finite import check_finite
 from odtc.core.options.caller_warning import warn_caller
@@ -21,6 +20,7 @@ from odtc.runtime_rpc.data.same import notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import schedule_of
+from odtc.runtime_rpc.lengths.joining import Joining
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.callbacks import callbacks_of
 from odtc.runtime_rpc.loop.course import Course
@@ -203,7 +203,7 @@ def feed_of(
                 where="augment",
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
-        return _passes(data, manifest, seed)
+        return _passes(data, trainer, seed)
     for note in notes_of(source, options, is_trained=True):
         warn_caller(note)
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)
@@ -217,14 +217,16 @@ def _are_turned(found: Mapping[str, Sequence[str]], before: Mapping[str, Sequenc
     )
 
 
-def _passes(data: Any, manifest: Manifest, seed: int) -> Passes:
+def _passes(data: Any, trainer: Trained, seed: int) -> Passes:
     """The batches of what can only be gone through."""
+    manifest = trainer.manifest
+    joining = Joining(manifest, trainer.can_fill_rows)
     if not is_stream(data):
-        return Passes(data, manifest, begin=partial(seed_loader, data, seed))
+        return Passes(data, manifest, joining, begin=partial(seed_loader, data, seed))
     stream = streamed(data, manifest)
     for note in stream.notes:
         warn_caller(note)
-    return Passes(stream, manifest, begin=stream.begin)
+    return Passes(stream, manifest, joining, begin=stream.begin)
 
 
 def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation | None:
@@ -247,8 +249,9 @@ def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation 
     columns = trained.column_names
     source = source_of(data, manifest, asked.options, "validation", names, columns)
     if source is None:
-        passes = Passes(streamed(data, manifest) if is_stream(data) else data, manifest)
-        source = held_source(manifest, passes.one_pass(), passes.class_names, names)
+        joining = Joining(manifest, trainer.can_fill_rows, "validation")
+        passes = Passes(streamed(data, manifest) if is_stream(data) else data, manifest, joining)
+        source = held_source(manifest, passes.one_pass(), joining, passes.class_names, names)
     said = notes_beside(trained, source, (asked.data, data))
     for note in (*notes_of(source, asked.options, is_trained=False), *said):
         warn_caller(note)

@@ -41,6 +41,8 @@ class Trained(Protocol):
     @property
     def frozen_writes(self) -> int | None: ...  # noqa: D102
 
+    def can_fill_rows(self) -> bool: ...  # noqa: D102
+
     def features(  # noqa: D102
         self, of: Features, x: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]: ...

@@ -15,7 +15,6 @@ import numpy as np
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import UsageError
-from odtc.core.ir.place import join
 from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.names import listed
@@ -30,6 +29,7 @@ from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
 from odtc.runtime_rpc.feed.arrays import as_array, is_frame
 from odtc.runtime_rpc.feed.batches import named_arrays
+from odtc.runtime_rpc.lengths.joining import Joining
 
 
 @dataclass(frozen=True)
@@ -108,27 +108,27 @@ def source_of(
 
 
 def held_source(
-    manifest: Manifest, batches: Iterable[Batch], own: tuple[str, ...], known: tuple[str, ...]
+    manifest: Manifest,
+    batches: Iterable[Batch],
+    joining: Joining,
+    own: tuple[str, ...],
+    known: tuple[str, ...],
 ) -> Source:
     """The samples of one pass, in memory.
 
     Args:
         manifest: of the step.
         batches: of the pass.
+        joining: makes one of them.
         own: names of classes that go with them; none where nothing says these.
         known: names of classes where they are trained.
+
+    Raises:
+        DataError: there are none, or they do not fit the step.
     """
-    inputs, labels = manifest.of_role(Role.INPUT), manifest.labels
-    places = {item.spec.name: item.place for item in (*inputs, *labels)}
-    held: dict[str, list[np.ndarray]] = {}
-    for x, y in batches:
-        for name, array in {**x, **y}.items():
-            held.setdefault(name, []).append(array)
-    arrays = {
-        name: join(parts, place) if (place := places.get(name)) else parts[0]
-        for name, parts in held.items()
-    }
-    found = samples_in(arrays, [*held], wanted_by(manifest, ReadOptions(), own or known), "data")
+    held = [{**x, **y} for x, y in batches]
+    arrays = joining(held) if held else {}
+    found = samples_in(arrays, [*arrays], wanted_by(manifest, ReadOptions(), own or known), "data")
     return replace(found, class_names=own or found.class_names)
 
 

@@ -89,6 +89,9 @@ OF_RUNS: dict[str, Cause] = {
     "data of too few samples": train_on(x=IMAGES[:5], y=LABELS[:5]),
     "data of another shape": train_on(x=IMAGES[:, :, 1:], y=LABELS),
     "data of another dtype": train_on(x=IMAGES.astype(complex), y=LABELS),
+    "batches of several shapes": trainer(
+        lambda it: it.fit([(IMAGES[:3], LABELS[:3]), (IMAGES[:3, :, 1:], LABELS[:3])], lr=0.1)
+    ),
     "label out of range": train_on(x=IMAGES, y=np.arange(BATCH)),
     "label negative": train_on(x=IMAGES, y=LABELS - 1),
     "labels float": train_on(x=IMAGES, y=LABELS + 0.5),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import odtc
+from odtc.core.errors import DataError
 from tests.fast import fast_if
 from tests.runtime_rpc.lengths.languages import (
     BATCH,
@@ -96,6 +97,47 @@ def test_samples_are_trained_by_fit(made) -> None:
         samples = inputs, labels
         history = trainer.fit(samples, lr=0.01, epochs=3, validation=samples)
     assert history["val_loss"][-1] < history["val_loss"][0]
+
+
+def test_validation_batches_of_any_length(made) -> None:
+    module, artifact = made
+    rows = (((3, 3), 3), ((7, 5), 7), ((12, 2, 9), 12))
+    batches = [ragged(module, each, width, 2) for each, width in rows]
+    with artifact.trainer() as trainer:
+        shapes = []
+        history = trainer.fit(
+            [ragged(module, (2, 2), 4, 0)],
+            lr=0.0,
+            validation=batches,
+            metrics=[lambda outputs, labels: shapes.append(outputs.shape) or labels.shape[1]],
+        )
+    counts = [sum(each) for each, _ in rows]
+    losses = [
+        loss_of(module, batch, each).item() for batch, (each, _) in zip(batches, rows, strict=True)
+    ]
+    expected = np.average(losses, weights=counts)
+    assert history["val_loss"] == [pytest.approx(expected, rel=1e-5)]
+    assert shapes == [(7, 12, WORDS)]
+
+
+def test_a_batch_of_samples_of_several_lengths_is_filled_up(made) -> None:
+    module, artifact = made
+    parts = [ragged(module, each, width, 3) for each, width in (((3, 2, 4), 4), ((9, 5, 7), 9))]
+    with artifact.trainer() as trainer:
+        assert trainer.fit(parts, lr=0.0)["loss"]
+        assert trainer.steps == 3
+
+
+def test_samples_are_of_any_length(made) -> None:
+    module, artifact = made
+    with artifact.trainer() as trainer:
+        short = ragged(module, (3, 7, 5, 2), 7, 0)
+        trainer.fit(short, lr=0.01, validation=ragged(module, (5, 5), 5, 1))
+        assert trainer.length == 8
+        trainer.fit(ragged(module, (12, 1), 20, 0), lr=0.01, validation=short)
+        with pytest.raises(DataError, match="rows have 20 places that count; the longest") as said:
+            trainer.fit(ragged(module, (20, 7), 20, 0), lr=0.01)
+        assert said.value.hint == "cut them, or compile for longer ones: --lengths 20"
 
 
 def test_the_file_that_is_exported_has_any_length(made, tmp_path: Path) -> None:

@@ -96,6 +96,11 @@ def test_a_model_that_looks_behind_is_fed_whole_lengths_alone(tmp_path: Path) ->
                 fed()
             assert "depend on what comes behind" in caught.value.what
             assert caught.value.hint == "feed rows of 12, 8, 4"
+        parts = [ragged(module, (8, 8), 8, 0), ragged(module, (12, 12), 12, 0)]
+        trainer.fit(parts, lr=0.1, validation=parts[:1])
+        with pytest.raises(DataError, match="rows of 8, 12 places, and cannot be filled") as caught:
+            trainer.fit(parts, lr=0.1, validation=parts)
+        assert caught.value.where == "validation"
 
 
 def test_a_loss_that_ignores_no_label(file: Path) -> None:
