@@ -40,6 +40,7 @@ class Finished:
         evaluated: on samples that were held out, by name; nothing where there are none.
         history: what was measured on the way.
         best: the best row of it; None where nothing asks.
+        is_restored: whether the weights at the end are those of the best row, and not of the last.
     """
 
     steps: int
@@ -47,6 +48,7 @@ class Finished:
     evaluated: dict[str, float]
     history: "History"
     best: "Row | None"
+    is_restored: bool
 
 
 def print_summary(
@@ -91,7 +93,8 @@ def _as_data(
     data |= for_json(found.evaluated)
     rows = found.history.as_data()
     if rows:
-        data |= {key: value for key, value in rows[-1].items() if key.startswith("val_")}
+        kept = for_json(found.best) if found.best and found.is_restored else rows[-1]
+        data |= {key: value for key, value in kept.items() if key.startswith("val_")}
     data |= {"history": rows, "stopped": found.history.stopped or None}
     data |= {"class_names": [*names]} if (names := found.history.class_names) else {}
     return data | ({"best": for_json(found.best)} if found.best else {})

@@ -262,7 +262,7 @@ def run(args: argparse.Namespace) -> int:
         _say_left_out(going)
         if ended.number:
             return ended
-        _say_stopped(going, best)
+        is_restored = _say_stopped(going, best)
         exported = export_model(trainer, asked.export, keep.checkpoint)
         return Finished(
             going.step,
@@ -270,6 +270,7 @@ def run(args: argparse.Namespace) -> int:
             held(trainer),
             going.history,
             best.best(going) if best else None,
+            is_restored,
         )
 
     found = run.through(work)
@@ -348,20 +349,26 @@ def _started(
     return run
 
 
-def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> None:
-    """Says what ended a run before its last step, and whose weights it ends with."""
+def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> bool:
+    """Says what ended a run before its last step, and whose weights it ends with.
+
+    Returns:
+        Whether they are those of the best row.
+    """
     if run.history.stopped:
         say(f"note: ended after step {run.step}: {run.history.stopped}")
     row = best and best.best(run)
     if best and (missing := best.missing(run)):
         say(f"note: {missing}")
     if not best or not row:
-        return
+        return False
     what = f"step {row['step']}, {best.column} {row[best.column]:.4g}"
     if best.restored(run):
         say(f"the weights are those of the best validation: {what}")
-    elif row["step"] != run.step:
+        return True
+    if row["step"] != run.step:
         say(f"note: the weights are those of step {run.step}; the best are in {best.path}: {what}")
+    return False
 
 
 def _say_left_out(run: "Run") -> None:

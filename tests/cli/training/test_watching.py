@@ -55,6 +55,9 @@ def test_patience_ends_a_run_and_the_best_is_exported(digits: Digits, here: Path
     assert values.index(max(values)) == len(values) - 3
     assert summary["best"] == summary["history"][-3]
     assert summary["accuracy"] == max(values)
+    # What the summary says is of the weights that it ends with.
+    assert summary["val_accuracy"] == max(values)
+    assert summary["val_loss"] == summary["best"]["val_loss"]
     assert "val_accuracy is no better than" in summary["stopped"]
     assert summary["best_checkpoint"] == "best.ckpt"
     trainer = odtc.load(digits.artifact).trainer(threads=1)
