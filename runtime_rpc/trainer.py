@@ -50,7 +50,7 @@ from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.lengths.feed import feeding_of
 from odtc.runtime_rpc.loop.fitter import Fitter
 from odtc.runtime_rpc.loop.history import History
-from odtc.runtime_rpc.loop.measured.label_weights import LabelWeights, ignored_label
+from odtc.runtime_rpc.loop.measured.label_weights import LabelWeights, uncounted
 from odtc.runtime_rpc.loop.measured.unlabelled import first_text
 from odtc.runtime_rpc.memory.allocation import Placement
 from odtc.runtime_rpc.memory.idle import OF_MEMORY, AtWork
@@ -323,6 +323,9 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
         fed = self._converter.fed(x, y)
         # Here, as a loader may fill the same arrays again.
         fed.label_weight = self._label_weights.of(fed.whole)
+        if not fed.label_weight and not self._said_unlabelled:
+            # Now: a loader may fill the same arrays again before the step is over.
+            fed.uncounted = str(uncounted(self._manifest, fed.whole))
         return fed
 
     def _take(
@@ -343,7 +346,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
             self._length = steps[number - first].length
             if not self._label_weight and not self._said_unlabelled:
                 self._said_unlabelled = True
-                warn_caller(first_text(number + 1, ignored_label(self._manifest)))
+                warn_caller(first_text(number + 1, steps[number - first].uncounted))
             yield loss
 
     def _call(

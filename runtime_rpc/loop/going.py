@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from odtc.core.options.caller_warning import warn_caller
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.history import History, Row
-from odtc.runtime_rpc.loop.measured.label_weights import ignored_label
+from odtc.runtime_rpc.loop.measured.label_weights import uncounted
 from odtc.runtime_rpc.loop.measured.unlabelled import nothing_to_train, row_text
 from odtc.runtime_rpc.loop.run import Run
 
@@ -98,7 +98,7 @@ class _Going:
         run, now, validation = self._run, self._run.now, self._course.validation
         is_over = self._course.feed.epoch_ends(run.step) or self._course.ends(run.step)
         if now.unlabelled == run.step and is_over:
-            raise nothing_to_train(run.step, ignored_label(run.trainer.manifest))
+            raise nothing_to_train(run.step, uncounted(run.trainer.manifest))
         row: Row = {"step": run.step, "epoch": run.epoch, "lr": run.lr}
         if now.count:
             row["loss"] = now.loss / now.weight if now.weight else math.nan

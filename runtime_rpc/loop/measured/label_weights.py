@@ -14,6 +14,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.specs import FED_ROLES, Argument
 from odtc.runtime_rpc.loop.measured.loss_values import factors
 from odtc.runtime_rpc.loop.measured.terms import LossTerm, loss_terms
+from odtc.runtime_rpc.loop.measured.unlabelled import Uncounted
 
 # What a step is fed, by name.
 Labels = Mapping[str, np.ndarray]
@@ -47,9 +48,35 @@ class LabelWeights:
         return self._of({item.spec.name: array for item, array in fed.items()})
 
 
-def ignored_label(manifest: Manifest) -> int | None:
-    """The label that takes no part in a loss; None where each counts by its class."""
-    return next(iter(_ignoring(manifest).values()), None)
+def uncounted(manifest: Manifest, fed: Mapping[Argument, np.ndarray] | None = None) -> Uncounted:
+    """Why labels count for nothing.
+
+    Args:
+        manifest: of the step.
+        fed: a batch of which none counts, by the step's arguments; None for what may be of any.
+    """
+    ignoring, weightless = _ignoring(manifest), _weightless(manifest)
+    if fed is None:
+        return Uncounted(next(iter(ignoring.values()), None), is_by_class=bool(weightless))
+    held = {item.spec.name: array for item, array in fed.items()}
+    ignored = (n for name, n in ignoring.items() if name in held and np.any(held[name] == n))
+    by_class = (
+        np.isin(held[name], numbers) & (held[name] != ignoring.get(name))
+        for name, numbers in weightless.items()
+    )
+    return Uncounted(next(ignored, None), is_by_class=any(map(np.any, by_class)))
+
+
+def _weightless(manifest: Manifest) -> dict[str, np.ndarray]:
+    """The classes that weigh nothing in a loss, by the name of the label."""
+    found = {
+        term.label.spec.name: np.flatnonzero(
+            factors(term.options["weight"], term.label.classes.count) == 0
+        )
+        for term in loss_terms(manifest)
+        if term.label and term.label.classes and "weight" in term.options
+    }
+    return {name: numbers for name, numbers in found.items() if numbers.size}
 
 
 def _ignoring(manifest: Manifest) -> dict[str, int]:

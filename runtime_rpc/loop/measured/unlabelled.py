@@ -4,6 +4,8 @@ PyTorch's loss is a NaN there, which spoils all weights. odtc's is 0, with gradi
 is taken as any other, in an app, too, so that steps are counted alike everywhere.
 """
 
+from dataclasses import dataclass
+
 from odtc.core.errors import DataError
 
 _HINT = (
@@ -12,15 +14,36 @@ _HINT = (
 )
 
 
-def first_text(step: int, ignored: int | None) -> str:
+@dataclass(frozen=True)
+class Uncounted:
+    """Why labels count for nothing.
+
+    Attributes:
+        ignored: the label that takes no part in the loss, where some are it.
+        is_by_class: whether some are of a class whose weight is 0.
+    """
+
+    ignored: int | None
+    is_by_class: bool
+
+    def __str__(self) -> str:
+        """As text, of all labels of a batch."""
+        by_class = "of a class whose weight is 0"
+        if self.ignored is None:
+            return f"each is {by_class}"
+        more = f", or {by_class}" if self.is_by_class else ""
+        return f"each is {self.ignored}, which the loss ignores{more}"
+
+
+def first_text(step: int, why: str) -> str:
     """Says that a batch is such a one.
 
     Args:
         step: its number.
-        ignored: the label that takes no part in the loss; None where each counts by its class.
+        why: none counts.
     """
     return (
-        f"step {step}: no label of its batch counts ({_why(ignored)}). Its loss is told as 0, and "
+        f"step {step}: no label of its batch counts ({why}). Its loss is told as 0, and "
         "left out of means over steps; its gradients are 0, by which an optimizer with momentum or "
         "weight decay still moves weights. Other such batches are counted, and not told of"
     )
@@ -55,16 +78,10 @@ def validation_text(where: str) -> str:
     return f"{where}: no label of the validation data counts, so its loss is no number"
 
 
-def nothing_to_train(steps: int, ignored: int | None) -> DataError:
+def nothing_to_train(steps: int, why: Uncounted) -> DataError:
     """The error of a run whose steps had no label that counts, at the end of an epoch."""
     return DataError(
-        f"no label counts in any batch of the {steps} steps so far ({_why(ignored)})",
+        f"no label counts in any batch of the {steps} steps so far ({why})",
         where="labels",
         hint=_HINT,
     )
-
-
-def _why(ignored: int | None) -> str:
-    if ignored is None:
-        return "the weights of their classes are 0"
-    return f"each is {ignored}, which the loss ignores"

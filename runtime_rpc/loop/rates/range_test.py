@@ -17,7 +17,7 @@ from odtc.core.disk.left_behind import remove_folder
 from odtc.core.errors import NumericError, UsageError
 from odtc.runtime_rpc.data.source import Batch
 from odtc.runtime_rpc.loop.feed import Feed
-from odtc.runtime_rpc.loop.measured.label_weights import ignored_label
+from odtc.runtime_rpc.loop.measured.label_weights import uncounted
 from odtc.runtime_rpc.loop.measured.unlabelled import nothing_to_train
 from odtc.runtime_rpc.loop.rates.curve import RateCurve
 from odtc.runtime_rpc.loop.trained import Trained
@@ -122,7 +122,7 @@ class RangeTest:
         except NumericError as error:
             stopped = f"{error.what.splitlines()[0]}, at {self.rate(number):.2g}"
         if not losses and not stopped:
-            raise nothing_to_train(self.points * accumulate, ignored_label(trainer.manifest))
+            raise nothing_to_train(self.points * accumulate, uncounted(trainer.manifest))
         return RateCurve(tuple(rates), tuple(losses), stopped)
 
 

@@ -172,8 +172,27 @@ def test_a_run_whose_labels_are_all_ignored_is_an_error(artifact: odtc.Artifact,
         with pytest.raises(DataError, match=r"no label counts in any batch of the [46] steps so"):
             quietly(artifact.trainer(threads=1), (X, none), **length)
     light = step_of(folder, "cross-entropy{weight=0.5:3:0}").trainer(threads=1)
-    with pytest.raises(DataError, match="the weights of their classes are 0"):
+    with pytest.raises(DataError, match="each is of a class whose weight is 0"):
         quietly(light, (X, np.full_like(WHOLE, 2)))
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ([0], "each is of a class whose weight is 0"),
+        ([IGNORED], f"each is {IGNORED}, which the loss ignores"),
+        (
+            [0, IGNORED],
+            f"each is {IGNORED}, which the loss ignores, or of a class whose weight is 0",
+        ),
+    ],
+)
+def test_why_no_label_counts_is_said_of_the_batch(folder: Path, labels: list[int], why: str):
+    loss = f"cross-entropy{{weight=0:1:2,ignore-index={IGNORED}}}"
+    trainer = step_of(folder, loss).trainer(threads=1)
+    batch = np.resize(labels, BATCH).astype(WHOLE.dtype)
+    _, (said,) = warned(lambda: trainer.step(X[:BATCH], batch, lr=0.1))
+    assert f"({why})" in said
 
 
 def test_a_row_without_a_label_has_no_loss(artifact: odtc.Artifact, tmp_path: Path):
