@@ -39,6 +39,7 @@ class Samples(Source):
         notes: what is to be said of them.
         notes_of_training: see `Source`.
         is_text: see `Source`.
+        no_training: see `Source`.
     """
 
     inputs: Mapping[str, np.ndarray]
@@ -52,6 +53,7 @@ class Samples(Source):
     notes: tuple[str, ...] = ()
     notes_of_training: tuple[str, ...] = ()
     is_text: bool = False
+    no_training: DataError | None = None
 
     @property
     def in_file_order(self) -> bool:

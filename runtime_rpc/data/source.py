@@ -54,6 +54,7 @@ class Source(ABC):
         notes: what is to be said of them once.
         notes_of_training: what is to be said once of samples that are trained.
         is_text: whether they were made of text, or of tokens without labels.
+        no_training: the error of who trains them, where there is nothing to learn; else None.
     """
 
     count: int
@@ -63,6 +64,7 @@ class Source(ABC):
     notes: tuple[str, ...] = ()
     notes_of_training: tuple[str, ...] = ()
     is_text: bool = False
+    no_training: DataError | None = None
 
     def __len__(self) -> int:
         return self.count
@@ -168,6 +170,11 @@ class Wrapped(Source):
         return self.source.is_text
 
     @property
+    def no_training(self) -> DataError | None:  # type: ignore[override]
+        """See `Source`."""
+        return self.source.no_training
+
+    @property
     def in_file_order(self) -> bool:
         """See `Source.in_file_order`."""
         return self.source.in_file_order
@@ -201,6 +208,9 @@ class Stream:
         source: of the samples.
         batch: samples of a step.
         seed: of the order.
+
+    Raises:
+        DataError: there is nothing to learn, or there are fewer samples than a step takes.
     """
 
     source: Source
@@ -208,6 +218,8 @@ class Stream:
     seed: int
 
     def __post_init__(self) -> None:
+        if self.source.no_training:
+            raise self.source.no_training
         if len(self.source) < self.batch:
             raise DataError(
                 f"the data holds {len(self.source)} samples; a step takes {self.batch}",

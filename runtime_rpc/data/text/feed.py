@@ -43,12 +43,15 @@ def _token_input(wanted: Wanted, where: str) -> Argument:
 
 def arrays_of(
     documents: Sequence[Document], wanted: Wanted, where: str
-) -> tuple[dict[str, np.ndarray], list[str]]:
+) -> tuple[dict[str, np.ndarray], list[str], DataError | None]:
     """The arrays of all samples by the names of inputs and label, and what is to be said of them.
 
+    Returns:
+        The arrays; what is to be said; the error of who trains them, where none has a token to
+        learn.
+
     Raises:
-        DataError: there is nothing to learn, or to predict; or the loss ignores no label, and some
-            have to be.
+        DataError: no document has a token; or the loss ignores no label, and some have to be.
         UnsupportedError: the step is none of a language model.
     """
     item = _token_input(wanted, where)
@@ -60,17 +63,11 @@ def arrays_of(
         if wanted.inputs_alone
         else (packed if packs else padded)(documents, length)
     )
-    if not len(rows.ids) and wanted.inputs_alone:
+    if not len(rows.ids):
         raise DataError(
             f"none of {len(documents)} documents has a token",
             where=where,
             hint="bring text that has some",
-        )
-    if not len(rows.ids):
-        raise DataError(
-            f"{len(documents)} documents have nothing to learn within {length} tokens",
-            where=where,
-            hint="bring longer text, or export the model with a longer example",
         )
     made = {
         item.spec.name: make(rows.ids, rows.real)
@@ -79,7 +76,22 @@ def arrays_of(
     }
     labels = {label.spec.name: _labels(rows, label, where)} if label else {}
     said = _said_of_fed(rows, packs=packs) if label is None else _said(rows, packs=packs)
-    return {item.spec.name: rows.ids, **made, **labels}, list(said)
+    is_none = label is not None and not rows.learned.any()
+    error = _nothing_to_learn(documents, length, where) if is_none else None
+    return {item.spec.name: rows.ids, **made, **labels}, list(said), error
+
+
+def _nothing_to_learn(documents: Sequence[Document], length: int, where: str) -> DataError:
+    """The error of documents of which no token is learned: why, and what helps."""
+    count, within = len(documents), f"have nothing to learn within {length} tokens"
+    if all(len(each.ids) <= 1 for each in documents):
+        what, hint = f"{within}: none has a token that follows another", "bring longer text"
+    elif not any(each.learned[1:].any() for each in documents):
+        what = "have nothing to learn: labels of all of their tokens are ignored, as are prompts"
+        hint = "label the tokens that are to be learned, or give completions that have some"
+    else:
+        what, hint = within, "bring shorter prompts, or export the model with a longer example"
+    return DataError(f"{count} documents {what}", where=where, hint=hint)
 
 
 def _label(wanted: Wanted, length: int, where: str) -> Argument:

@@ -27,7 +27,7 @@ def read_json_lines(path: Path, wanted: Wanted) -> Samples:
     """The samples of JSON lines; see `documents.py` for their forms.
 
     Raises:
-        DataError: the file or the tokenizer cannot be read, or has nothing to learn.
+        DataError: the file or the tokenizer cannot be read, or has no token.
         MissingPackageError: a tokenizer is given, and the package is not installed.
         UnsupportedError: the step is none of a language model.
         UsageError: there is text, and no tokenizer.
@@ -62,13 +62,14 @@ def rows_of_tokens(tokens: np.ndarray, wanted: Wanted, where: str) -> Samples:
     """The samples of an array of tokens: one stream, or a document a row.
 
     Raises:
-        DataError: it is no such array, or has nothing to learn.
+        DataError: it is no such array, or has no token.
         UnsupportedError: the step is none of a language model.
     """
     return _samples(documents_of(tokens, where), wanted, where)
 
 
 def _samples(documents: Sequence[Document], wanted: Wanted, where: str) -> Samples:
-    arrays, said = arrays_of(documents, wanted, where)
+    arrays, said, error = arrays_of(documents, wanted, where)
     found = samples_in(arrays, [*arrays], wanted, where)
-    return replace(found, notes=(f"{where}: {'; '.join(said)}",), is_text=True)
+    notes = (f"{where}: {'; '.join(said)}",)
+    return replace(found, notes=notes, is_text=True, no_training=error)

@@ -22,7 +22,8 @@ class Rows:
         learned: which of the following tokens count in a loss; none where labels are left out.
         real: where there is a token.
         cut: tokens of documents that were too long for a row.
-        empty: rows that had no token to learn, or none at all, and are left out.
+        empty: rows that had no token to learn, or none at all, and are left out. Where no row has
+            one to learn, those with a token stay: a validation of them has no loss.
     """
 
     ids: np.ndarray
@@ -89,7 +90,7 @@ def _row(ids: np.ndarray, learned: np.ndarray, length: int) -> tuple[np.ndarray,
 
 
 def _stacked(rows: Sequence[tuple[np.ndarray, ...]], length: int, cut: int) -> Rows:
-    kept = [row for row in rows if row[2].any()]
+    kept = [row for row in rows if row[2].any()] or [row for row in rows if row[3].any()]
     shape = (len(kept), length)
     dtypes = (np.int64, np.int64, bool, bool)
     columns = zip(*kept, strict=True) if kept else ([], [], [], [])

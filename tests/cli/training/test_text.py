@@ -204,7 +204,10 @@ WRONG = {
         {"artifact": "strict.odtc"},
         ExitCode.DATA,
     ),
-    "documents have nothing to learn within 6 tokens": ((), {"data": "one.jsonl"}, ExitCode.DATA),
+    "nothing to learn within 6 tokens: none has a": ((), {"data": "one.jsonl"}, ExitCode.DATA),
+    "labels of all of their tokens are ignored": ((), {"data": "none.jsonl"}, ExitCode.DATA),
+    "bring shorter prompts, or export": ((), {"data": "late.jsonl"}, ExitCode.DATA),
+    "none of 1 documents has a token": ((), {"data": "empty.jsonl"}, ExitCode.DATA),
     "line 1": ((), {"data": "bad.jsonl"}, ExitCode.DATA),
     "not a readable safetensors file": ((), {"data": "bad.safetensors"}, ExitCode.DATA),
     "input_ids": ((), {"data": "large.jsonl"}, ExitCode.DATA),
@@ -214,12 +217,34 @@ WRONG = {
 @pytest.mark.parametrize("reason", WRONG)
 def test_what_cannot_be_fed(reason: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("one.jsonl").write_text('{"input_ids": [3]}\n')
+    Path("empty.jsonl").write_text('{"input_ids": []}\n')
+    Path("none.jsonl").write_text('{"input_ids": [3, 1, 2], "labels": [-100, -100, -100]}\n' * 4)
+    late = {"input_ids": [1] * 9, "labels": [-100] * 8 + [1]}
+    Path("late.jsonl").write_text(f"{json.dumps(late)}\n" * 4)
     Path("bad.jsonl").write_text("{}\n")
     Path("large.jsonl").write_text('{"input_ids": [99, 1, 2]}\n{"input_ids": [99, 1, 2]}\n')
     Path("bad.safetensors").write_bytes(b"bad")
     more, options, code = WRONG[reason]
     assert train("--lr", "0", *more, **options) == code
     assert reason in capsys.readouterr().err
+
+
+def test_a_validation_of_text_without_labels_has_no_loss(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one of arrays."""
+    ids, labels = [3, 1, 2, 1, 1, 1], [-100] * LENGTH
+    line = {"input_ids": ids, "labels": labels}
+    Path("none.jsonl").write_text(f"{json.dumps(line)}\n" * 2)
+    arrays = {"attention_mask": np.ones((2, LENGTH), np.int64), "y": np.array([labels] * 2)}
+    np.savez("none.npz", input_ids=np.array([ids] * 2), **arrays)
+    for name in ("none.jsonl", "none.npz"):
+        options = ("--lr", "0", "--tokenizer", "t.json", "--validation", name, "--eval-data", name)
+        assert train(*options, "--json") == ExitCode.OK
+        said = capsys.readouterr()
+        assert f"{name}: no label of the validation data counts" in said.err
+        summary = json.loads(said.out)
+        assert summary["val_loss"] is summary["eval_loss"] is None
 
 
 def test_a_step_of_images_takes_no_text(
