@@ -132,7 +132,7 @@ OF_RUN: Sequence[Idle[Begun]] = (
         "patience",
         lambda it: it.patience > 0 and it.steps > 0,
         lambda it: it.rows <= it.patience,
-        "the run has no more validations, and the first one is the best so far",
+        "the history of the run has no more rows, and the first one is the best so far",
     ),
     Idle(
         "checkpoint_every",

@@ -11,7 +11,7 @@ from odtc.core.errors import ArtifactError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional, whole_from
 from odtc.runtime_rpc.loop.callback import Callback
-from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, monitor_of
+from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, measured_at, monitor_of
 from odtc.runtime_rpc.state.checkpoint import read_step
 
 if TYPE_CHECKING:
@@ -142,7 +142,10 @@ class BestCheckpoint(Callback):
         if not measured or self.best(run) is not None:
             return ""
         weights = "; the weights are those of the last step" if self.restore else ""
-        return f"{self.column} was no number at any validation: {self.path} is not written{weights}"
+        return (
+            f"{self.column} was no number at any {measured_at(run)}: {self.path} is not written"
+            f"{weights}"
+        )
 
     def _is_of(self, step: int) -> bool:
         """Whether the file is the checkpoint of a step."""

@@ -41,6 +41,11 @@ class Monitor:
         return value > best + least if self.larger else value < best - least
 
 
+def measured_at(run: "Run") -> str:
+    """What a row of a run's history is measured at: there is one an epoch without validations."""
+    return "validation" if run.course.validation else "epoch"
+
+
 def check_mode(mode: str | None, where: str) -> None:
     """Checks what a caller gives.
 

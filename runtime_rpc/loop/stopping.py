@@ -8,7 +8,7 @@ from odtc.core.errors import UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import NUMBER, TEXT, optional, whole_from
 from odtc.runtime_rpc.loop.callback import Callback
-from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, monitor_of
+from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, measured_at, monitor_of
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.history import Row
@@ -87,7 +87,7 @@ class EarlyStopping(Callback):
                 waited += 1
         if waited >= self._patience:
             what = f"is no better than {best:.4g} at step {at}" if at else "is no number"
-            run.stop(f"{monitor.column} {what} for {waited} validations")
+            run.stop(f"{monitor.column} {what} for {waited} {measured_at(run)}s")
 
 
 class TimeLimit(Callback):

@@ -355,6 +355,8 @@ def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> bool:
     Returns:
         Whether they are those of the best row.
     """
+    from odtc.runtime_rpc.loop.monitor import measured_at
+
     if run.history.stopped:
         say(f"note: ended after step {run.step}: {run.history.stopped}")
     row = best and best.best(run)
@@ -364,7 +366,7 @@ def _say_stopped(run: "Run", best: "BestCheckpoint | None") -> bool:
         return False
     what = f"step {row['step']}, {best.column} {row[best.column]:.4g}"
     if best.restored(run):
-        say(f"the weights are those of the best validation: {what}")
+        say(f"the weights are those of the best {measured_at(run)}: {what}")
         return True
     if row["step"] != run.step:
         say(f"note: the weights are those of step {run.step}; the best are in {best.path}: {what}")

@@ -80,6 +80,19 @@ def test_a_best_of_no_validation_is_said(digits: Digits, here: Path, capsys):
     assert "note: there is no validation: the loss of the steps that" in capsys.readouterr().err
 
 
+def test_without_a_validation_epochs_are_counted(digits: Digits, here: Path, capsys):
+    keep = ("--patience", "2", "--best", "best.ckpt", "--restore-best")
+    assert main(trained(digits, "--lr", "0", *keep, "--epochs", "2")) == 0
+    said = capsys.readouterr().err
+    assert "--patience changes nothing: the history of the run has no more rows, and the " in said
+    assert "the weights are those of the best epoch: step " in said
+    again = ("--min-delta", "9", "--epochs", "9")
+    assert main(trained(digits, "--lr", "0", *keep, *again)) == 0
+    said = capsys.readouterr().err
+    assert " for 2 epochs" in said
+    assert "validations" not in said
+
+
 def test_a_best_that_never_was_is_said(digits: Digits, here: Path, capsys):
     with np.load(digits.test) as test:
         np.savez("nan.npz", x=np.full_like(test["x"], np.nan), label=test["label"])

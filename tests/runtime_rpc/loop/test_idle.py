@@ -32,7 +32,7 @@ RUNS: list[tuple[Mapping[str, Any], str]] = [
     ({"validate_every": 3}, ""),
     (
         {"epochs": 2, "callbacks": [odtc.EarlyStopping(patience=2)]},
-        "patience of odtc.EarlyStopping changes nothing: the run has no more validations",
+        "patience of odtc.EarlyStopping changes nothing: the history of the run has no more rows",
     ),
     ({"epochs": 2, "callbacks": [odtc.EarlyStopping(patience=1)]}, ""),
     ({"epochs": 1, "validate_every": 1, "callbacks": [odtc.EarlyStopping(patience=2)]}, ""),
