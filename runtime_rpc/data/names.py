@@ -9,10 +9,15 @@ LABELS = ("y", "label", "labels", "target")
 _SHOWN = 20
 
 
+def told(name: str) -> str:
+    """A name in a message; of a column it may be empty, as that of an index in a CSV."""
+    return printable(name) or "(no name)"
+
+
 def listed(names: Sequence[str]) -> str:
     """The first of many names, in one line."""
     more = len(names) - _SHOWN
-    return ", ".join(map(printable, names[:_SHOWN])) + (f", and {more} more" if more > 0 else "")
+    return ", ".join(map(told, names[:_SHOWN])) + (f", and {more} more" if more > 0 else "")
 
 
 def classes_text(names: Sequence[str]) -> str:

@@ -9,6 +9,11 @@ from odtc.core.printable import printable
 
 _NUMBERS = "biufc"
 _BFLOAT16 = "bfloat16"
+# In the attributes of a DataFrame that was made of another table.
+_GIVEN = "odtc.given"
+
+THE_FRAME = "the DataFrame"
+"""What a table of pandas is called in messages."""
 
 
 def as_array(value: Any, where: str) -> np.ndarray:
@@ -92,22 +97,54 @@ def is_frame(value: Any) -> bool:
     return hasattr(value, "iloc") and hasattr(value, "columns")
 
 
+def marked(frame: Any, table: Any) -> Any:
+    """A DataFrame that says of which table, of another library, it was made."""
+    library = {"pyarrow": "Arrow"}.get(name := type(table).__module__.partition(".")[0], name)
+    frame.attrs = {**frame.attrs, _GIVEN: f"the {type(table).__name__} of {library}"}
+    return frame
+
+
+def called(frame: Any) -> str:
+    """What a DataFrame is called in messages: by what the user gave."""
+    return getattr(frame, "attrs", {}).get(_GIVEN, THE_FRAME)
+
+
+def inferred(frame: Any) -> Any:
+    """The frame, its columns of objects that hold numbers alone as such."""
+    has_objects = any(getattr(each, "kind", "O") == "O" for each in frame.dtypes)
+    return frame.infer_objects() if has_objects else frame
+
+
+def is_numbers(column: Any) -> bool:
+    """Whether a column of a DataFrame holds numbers; those of types of pandas may be empty."""
+    kind = getattr(column.dtype, "kind", "O")
+    return kind in _NUMBERS or np.asarray(column).dtype.kind in _NUMBERS
+
+
 def _numbers_of(frame: Any, where: str) -> np.ndarray:
     """The rows of a DataFrame; NumPy makes objects of numbers beside truth values."""
-    kinds = [getattr(each, "kind", "O") for each in frame.dtypes]
-    words = [name for name, kind in zip(frame.columns, kinds, strict=True) if kind not in _NUMBERS]
-    if words and len(words) < len(kinds):
-        raise DataError(
-            f"the column {printable(str(words[0]))} of the DataFrame holds no numbers",
-            where=where,
-            hint="give words numbers, as pandas.get_dummies does, or leave the column out: "
-            "frame.drop(columns=NAME)",
-        )
+    frame = inferred(frame)
+    columns = [frame.iloc[:, number] for number in range(len(frame.columns))]
+    words = [str(each.name) for each in columns if not is_numbers(each)]
+    if words and len(words) < len(columns):
+        raise no_numbers(frame, words[0], where)
     array = np.asarray(frame)
     if words or array.dtype != object:
         return array
     # Of types of pandas whose cells may be empty.
     return frame.to_numpy(np.float64, na_value=np.nan)
+
+
+def no_numbers(frame: Any, column: str, where: str, cell: str = "") -> DataError:
+    """The error of a column of a DataFrame that holds something else, such as a cell."""
+    is_own = called(frame) == THE_FRAME
+    how = ", as pandas.get_dummies does," if is_own else ","
+    drop = ": frame.drop(columns=NAME)" if is_own else ""
+    return DataError(
+        f"the column {printable(column)} of {called(frame)} holds no numbers{cell}",
+        where=where,
+        hint=f"give words numbers{how} or leave the column out{drop}",
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.readers import noted, read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
-from odtc.runtime_rpc.data.tables.frames import by_names, framed
+from odtc.runtime_rpc.data.tables.frames import by_names, framed, is_table
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
@@ -161,7 +161,7 @@ def _is_column(value: Any) -> bool:
 def _is_arrays(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_arrays, value.values()))
-    return value is None or hasattr(value, "dtype") or is_frame(value)
+    return value is None or hasattr(value, "dtype") or is_frame(value) or is_table(value)
 
 
 def _of_pair(data: tuple[Any, Any], reading: Reading) -> Samples:

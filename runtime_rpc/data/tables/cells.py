@@ -6,18 +6,32 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
+from odtc.runtime_rpc.data.names import told
+from odtc.runtime_rpc.feed.arrays import THE_FRAME
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray, DataType, Table
 
-_FILL = "fill empty cells or leave their rows out, as DataFrame.dropna() does"
-_NUMBERS = f"each cell is a number: {_FILL}; give words numbers, or leave the column out"
 _IMAGES = (
     "each cell is a number, or a list of numbers; images that Hugging Face stores in a column are "
     "files in a folder for each class here: dataset[n]['image'].save(FILE)"
 )
 # Of a cell that is shown.
 _LONGEST = 40
+
+
+def _fill(where: str) -> str:
+    as_pandas = ", as DataFrame.dropna() does" if where == THE_FRAME else ""
+    return f"fill empty cells or leave their rows out{as_pandas}"
+
+
+def _numbers(where: str) -> str:
+    return f"each cell is a number: {_fill(where)}; give words numbers, or leave the column out"
+
+
+def shortened(text: str) -> str:
+    """The first of a cell's text."""
+    return text[:_LONGEST] + "…" * (len(text) > _LONGEST)
 
 
 def is_text(kind: "DataType") -> bool:
@@ -55,9 +69,9 @@ def check_type(name: str, kind: "DataType", where: str, *, may_be_text: bool) ->
     if may_be_text and is_text(kind):
         return
     raise DataError(
-        f"the column {printable(name)} has cells of type {kind}",
+        f"the column {told(name)} has cells of type {kind}",
         where=where,
-        hint=_IMAGES if types.is_struct(held) or types.is_binary(held) else _NUMBERS,
+        hint=_IMAGES if types.is_struct(held) or types.is_binary(held) else _numbers(where),
     )
 
 
@@ -82,9 +96,9 @@ def cells_of(table: "Table", name: str, where: str, *, may_be_text: bool) -> np.
     kept = column.to_numpy()
     if kept.dtype.kind not in "biuf":
         raise DataError(
-            f"the column {printable(name)} has cells of type {column.type}",
+            f"the column {told(name)} has cells of type {column.type}",
             where=where,
-            hint=_NUMBERS,
+            hint=_numbers(where),
         )
     return kept
 
@@ -103,7 +117,7 @@ def lists_of(column: "ChunkedArray", name: str, where: str) -> np.ndarray:
         sizes = compute.min_max(compute.list_value_length(held)).as_py()
         if held.null_count or sizes["min"] != sizes["max"]:
             raise DataError(
-                f"the lists of the column {printable(name)} have {sizes['min']} to {sizes['max']} "
+                f"the lists of the column {told(name)} have {sizes['min']} to {sizes['max']} "
                 f"values, and {held.null_count} are missing",
                 where=where,
                 hint="give each sample as many",
@@ -127,10 +141,10 @@ def empty_cells(name: str, first: int, count: int, cells: int, where: str) -> Da
         where: it is, for the message.
     """
     return DataError(
-        f"{count} of {cells} cells of the column {printable(name)} are empty or no number, the "
+        f"{count} of {cells} cells of the column {told(name)} are empty or no number, the "
         f"first in row {first + 1}",
         where=where,
-        hint=f"rows are counted from 1, after the names; {_FILL}",
+        hint=f"rows are counted from 1, after the names; {_fill(where)}",
     )
 
 
@@ -138,12 +152,12 @@ def _not_a_number(column: "ChunkedArray", name: str, where: str) -> DataError:
     """The error of a column of words, which shows the first of them."""
     wrong = [(row, text) for row, text in enumerate(column.to_pylist(), 1) if not _is_number(text)]
     row, text = wrong[0] if wrong else (1, column[0].as_py())
-    cell = "empty" if not text else printable(repr(text[:_LONGEST] + "…" * (len(text) > _LONGEST)))
+    cell = printable(repr(shortened(text))) if text else "empty"
     return DataError(
-        f"{max(len(wrong), 1)} of {len(column)} cells of the column {printable(name)} are no "
+        f"{max(len(wrong), 1)} of {len(column)} cells of the column {told(name)} are no "
         f"numbers, the first in row {row}: {cell}",
         where=where,
-        hint=f"rows are counted from 1, after the names; {_NUMBERS}",
+        hint=f"rows are counted from 1, after the names; {_numbers(where)}",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.specs import Argument
-from odtc.runtime_rpc.data.names import LABELS, listed
+from odtc.runtime_rpc.data.names import LABELS, listed, told
 from odtc.runtime_rpc.data.wanted import Wanted
 
 COLUMNS = (
@@ -121,8 +121,9 @@ def check_once(names: Sequence[str], where: str) -> None:
     Raises:
         DataError: two have.
     """
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise DataError(f"the column {printable(twice)} is there twice", where=where, hint=COLUMNS)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"the column {told(twice)} is there twice", where=where, hint=COLUMNS)
 
 
 def _numbering(names: Sequence[str]) -> str:

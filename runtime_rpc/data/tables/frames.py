@@ -2,32 +2,35 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from odtc.core.ir.place import Place
+from odtc.core.printable import printable
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.names import listed
-from odtc.runtime_rpc.data.tables.cells import empty_cells
+from odtc.runtime_rpc.data.tables.cells import empty_cells, shortened
 from odtc.runtime_rpc.data.tables.columns import as_trained, check_count, check_once
-from odtc.runtime_rpc.feed.arrays import is_frame
+from odtc.runtime_rpc.feed.arrays import called, inferred, is_frame, is_numbers, marked, no_numbers
 
-THE_FRAME = "the DataFrame"
 _TABLES = ("pyarrow", "polars")
 # Of a table: samples, and the numbers of each.
 _AXES = 2
 
 
-def framed(data: Any) -> Any:
-    """A table of Arrow or polars as a DataFrame of pandas, whose columns have names; else the same.
+def is_table(data: Any) -> bool:
+    """Whether it is a table or a column of Arrow or polars, which need not be imported for it."""
+    return type(data).__module__.partition(".")[0] in _TABLES and hasattr(data, "to_pandas")
 
-    They need not be imported to know.
-    """
-    if type(data).__module__.partition(".")[0] not in _TABLES or not hasattr(data, "to_pandas"):
+
+def framed(data: Any) -> Any:
+    """A table of Arrow or polars as a DataFrame of pandas, with names of columns; else the same."""
+    if not is_table(data):
         return data
     found = data.to_pandas()
-    return found if is_frame(found) else data
+    return marked(found, data) if is_frame(found) else data
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,11 @@ def by_names(
         if name not in items or not is_frame(frame):
             continue
         names = [*map(str, frame.columns)]
-        chosen = _chosen(names, items[name], trained.get(name, ()))
+        chosen = _chosen(names, items[name], trained.get(name, ()), called(frame))
         if others := [each for each in names if each not in chosen]:
             said = f"not read, as they are no input: {listed(others)}; the step takes"
-            notes.append(f"{THE_FRAME}: {said} {listed(chosen)}")
-        found[name] = frame.iloc[:, [names.index(each) for each in chosen]]
+            notes.append(f"{called(frame)}: {said} {listed(chosen)}")
+        found[name] = inferred(frame.iloc[:, [names.index(each) for each in chosen]])
         columns[name] = tuple(chosen)
         _check_filled(found[name], chosen)
     if not columns:
@@ -81,25 +84,33 @@ def by_names(
     return ByNames(found if is_named else next(iter(found.values())), columns, notes)
 
 
-def _chosen(names: list[str], item: Argument, trained: Sequence[str]) -> list[str]:
+def _chosen(names: list[str], item: Argument, trained: Sequence[str], where: str) -> list[str]:
     """The columns of an input, in the order in which a step takes them."""
-    check_once(names, THE_FRAME)
+    check_once(names, where)
     if trained:
-        return as_trained(names, trained, THE_FRAME)
+        return as_trained(names, trained, where)
     shape = item.spec.shape
     # Of others, such as rows of tokens, there may be several lengths.
     if item.place == Place(0) and len(shape) == _AXES and item.spec.dtype.startswith("float"):
-        check_count(names, shape[1], item, THE_FRAME)
+        check_count(names, shape[1], item, where)
     return names
 
 
 def _check_filled(frame: Any, names: Sequence[str]) -> None:
-    """Checks that each cell has a value.
+    """Checks that each cell has a value, which is a number.
 
     Raises:
         DataError: one has none; it would be trained or predicted as a NaN.
     """
     for number, name in enumerate(names):
-        empty = np.flatnonzero(np.asarray(frame.iloc[:, number].isna()))
+        column = frame.iloc[:, number]
+        empty = np.flatnonzero(np.asarray(column.isna()))
         if empty.size:
-            raise empty_cells(name, int(empty[0]), empty.size, len(frame), THE_FRAME)
+            raise empty_cells(name, int(empty[0]), empty.size, len(frame), called(frame))
+        if not is_numbers(column):
+            row, cell = next(
+                ((n, e) for n, e in enumerate(column, 1) if not isinstance(e, Number)),
+                (1, column.iloc[0]),
+            )
+            said = f", such as {printable(shortened(repr(cell)))} in row {row}"
+            raise no_numbers(frame, name, called(frame), said)

@@ -16,15 +16,15 @@ from odtc.runtime_rpc.data.tables.cells import cells_of, is_list, lists_of
 from odtc.runtime_rpc.data.tables.columns import (
     COLUMNS,
     check_count,
+    check_once,
     chosen_columns,
     feature_columns,
     features_in,
 )
 from odtc.runtime_rpc.data.tables.csv_files import csv_table, not_utf8
-from odtc.runtime_rpc.data.tables.frames import THE_FRAME
 from odtc.runtime_rpc.data.tables.parquet_files import parquet_table
 from odtc.runtime_rpc.data.wanted import Wanted
-from odtc.runtime_rpc.feed.arrays import cast
+from odtc.runtime_rpc.feed.arrays import called, cast
 
 if TYPE_CHECKING:
     from pyarrow import Schema, Table
@@ -79,17 +79,17 @@ def read_frame(frame: Any, wanted: Wanted) -> Samples:
     require_packages("pyarrow")
     import pyarrow as pa
 
+    where = called(frame)
+    check_once([*map(str, frame.columns)], where)
     try:
         named = frame.rename(columns=str)
         table = pa.Table.from_pandas(named, preserve_index=False)
     except (pa.ArrowException, ValueError) as error:
         said = "; ".join(str(each).partition("\n")[0] for each in error.args)
-        raise DataError(
-            f"not a table of numbers ({said})", where=THE_FRAME, hint=COLUMNS
-        ) from error
+        raise DataError(f"not a table of numbers ({said})", where=where, hint=COLUMNS) from error
     names = table.column_names
-    chosen = chosen_columns(names, wanted, THE_FRAME, _lists(table.schema))
-    return _samples(table, names, chosen, wanted, THE_FRAME)
+    chosen = chosen_columns(names, wanted, where, _lists(table.schema))
+    return _samples(table, names, chosen, wanted, where)
 
 
 def features_of(path: Path) -> dict[str, np.ndarray]:

@@ -66,6 +66,10 @@ def test_columns_are_taken_by_the_names_that_they_had(
         (FRAME.assign(id=1), "input has 7 columns, a, b, c, d, e, f, id; the step takes 6"),
         (FRAME[[*"abc"]], "input has 3 columns, a, b, c; the step takes 6"),
         (pandas.concat([FRAME, FRAME], axis=1), "the column a is there twice"),
+        (
+            FRAME.astype(object).assign(b=["x", *X[1:, 1]]),
+            "the column b of the DataFrame holds no numbers, such as 'x' in row 1",
+        ),
     ],
 )
 def test_what_is_no_table_of_the_step_is_told_by_its_columns(
@@ -80,6 +84,39 @@ def test_what_is_no_table_of_the_step_is_told_by_its_columns(
         with pytest.raises(DataError, match=said) as error:
             call()
         assert error.value.where == "the DataFrame"
+
+
+def test_a_column_that_is_there_twice_is_told_alike(artifact: odtc.Artifact):
+    twice = pandas.concat([FRAME, FRAME], axis=1)
+    trainer = artifact.trainer(threads=1)
+    for call in (lambda: trainer.predict(twice), lambda: trainer.fit(twice.assign(y=Y), lr=0.1)):
+        with pytest.raises(DataError, match="the column a is there twice"):
+            call()
+
+
+def test_objects_that_are_numbers_are_taken(artifact: odtc.Artifact):
+    trainer = artifact.trainer(threads=1)
+    np.testing.assert_array_equal(trainer.predict(FRAME.astype(object)), trainer.predict(X))
+    mixed = FRAME.assign(c=FRAME.c.astype(object))
+    assert np.isfinite(trainer.step(mixed[:BATCH], Y[:BATCH], lr=0.0))
+
+
+@pytest.mark.parametrize("kind", [pyarrow.Table, pyarrow.RecordBatch])
+def test_tables_of_others_are_called_by_what_they_are(artifact: odtc.Artifact, kind: Any):
+    trainer, words, give = artifact.trainer(threads=1), FRAME.assign(b="x"), kind.from_pandas
+    trainer.fit((give(FRAME), pyarrow.array(Y)), lr=0.1)
+    for call in (
+        lambda: trainer.predict(give(EMPTY)),
+        lambda: trainer.predict(give(words)),
+        lambda: trainer.fit(give(EMPTY.assign(y=Y)), lr=0.1),
+        lambda: trainer.fit((give(words), Y), lr=0.1),
+        lambda: trainer.fit(give(words.assign(y=Y)), lr=0.1),
+    ):
+        with pytest.raises(DataError) as error:
+            call()
+        assert error.value.where == f"the {kind.__name__} of Arrow"
+        of_pandas = ("DataFrame", "dropna", "get_dummies", "frame.")
+        assert not any(each in str(error.value) for each in of_pandas)
 
 
 @pytest.mark.parametrize("validation", [(TURNED, Y), TURNED.assign(label=Y)], ids=["pair", "frame"])

@@ -16,7 +16,7 @@ from pyarrow import parquet
 import odtc
 from odtc.core.errors import DataError, OdtcError
 from odtc.runtime_rpc.data.objects.given import source_of
-from odtc.runtime_rpc.data.readers import read_data
+from odtc.runtime_rpc.data.readers import read_data, read_inputs
 from odtc.runtime_rpc.data.samples import Samples
 from odtc.runtime_rpc.data.tables import csv_files, parquet_files
 from odtc.runtime_rpc.data.wanted import ReadOptions
@@ -65,6 +65,11 @@ TABLES = {
         "a,b\n1,2,3\n",
         r"not a readable CSV file \(CSV parse error: Row #2: Expected 2 columns, got 3",
     ),
+    "twice, without a name": (",,y\n1,2,0\n", r"the column \(no name\) is there twice"),
+    "an index without a name": (
+        ",a,y\n1,2,0\n",
+        r"input has 2 columns, \(no name\), a; the step takes",
+    ),
     "twice": ("a,a,y\n1,2,0\n", "the column a is there twice"),
 }
 
@@ -90,6 +95,25 @@ def test_a_small_file_that_becomes_more_than_the_memory_is_not_read(
     message = "1048576 rows of 7 columns take 14 MiB; 13 MiB of memory are left"
     with pytest.raises(DataError, match=message):
         read_data(path, artifact.manifest)
+
+
+def test_an_index_of_a_table_without_a_name_is_told(artifact: odtc.Artifact, tmp_path: Path):
+    path = tmp_path / "d.csv"
+    pd.DataFrame(X, columns=NAMES).assign(y=Y).to_csv(path)
+    source = read_inputs(path, artifact.manifest, columns={"input": NAMES})
+    assert source.notes == (
+        f"{path}: not read, as they are no input: (no name); the step takes input",
+    )
+
+
+def test_hints_of_files_are_of_no_frame(artifact: odtc.Artifact, tmp_path: Path):
+    path = tmp_path / "d.csv"
+    for cell in ("", "x"):
+        path.write_text(f"a,b,c,d,e,f,y\n1,2,3,4,5,6,0\n1,2,{cell},4,5,6,0\n")
+        with pytest.raises(DataError) as error:
+            read_data(path, artifact.manifest)
+        assert "fill empty cells or leave their rows out" in (error.value.hint or "")
+        assert "DataFrame" not in (error.value.hint or "")
 
 
 def test_several_columns_are_a_label_of_several_numbers(tmp_path: Path):
@@ -253,7 +277,7 @@ def test_frames_of_pandas_are_tables(artifact: odtc.Artifact):
     np.testing.assert_array_equal(source.inputs["input"], X)
     with pytest.raises(DataError, match="the column x has cells of type list<"):
         source_of(held.assign(x=[["a"]] * len(X)), artifact.manifest, ReadOptions())
-    with pytest.raises(DataError, match=r"not a table of numbers .*Duplicate column names"):
+    with pytest.raises(DataError, match="the column a is there twice"):
         source_of(pd.concat([frame, frame], axis=1), artifact.manifest, ReadOptions())
 
 
