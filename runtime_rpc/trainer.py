@@ -37,6 +37,7 @@ from odtc.runtime_rpc.engines.choose import engine_of
 from odtc.runtime_rpc.evaluating import Evaluating
 from odtc.runtime_rpc.feed.batches import Fed, Feed
 from odtc.runtime_rpc.feed.calling import (
+    NO_RATE,
     SEVERAL,
     learning_rate,
     pairs,
@@ -252,7 +253,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
         self._engine.follow(left, parse_bytes(reserve, "reserve"))
 
     @plain_arguments
-    def step(self, x: Feed, y: Feed | None = None, lr: float = math.nan) -> float:
+    def step(self, x: Feed, y: Feed | None = None, lr: float = NO_RATE) -> float:
         """Takes one step of training, in as many micro-batches as it was compiled for.
 
         Args:

@@ -15,6 +15,9 @@ from odtc.core.options.kinds import shown
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# An object of its own: who gives a nan has given a rate.
+NO_RATE = float("nan")
+"""The learning rate where none is given."""
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 SEVERAL = "; several inputs, or labels, go as one mapping {name: array} each"
 _PAIRS = f"give pairs (x, y){SEVERAL}"
@@ -85,12 +88,12 @@ def learning_rate(rate: Any) -> float:
             hint="give one of 0 or more, such as 0.01",
         )
     if not abs(number) <= _FLOAT32_MAX:
-        said = f"the learning rate {number} is not a finite float32"
-        raise DataError(
-            "no learning rate is given, or it is nan" if np.isnan(number) else said,
-            where="lr",
-            hint=f"give {'one' if np.isnan(number) else 'a lower one'}, such as lr=0.01",
-        )
+        if rate is NO_RATE:
+            said, kind = "no learning rate is given", "one"
+        else:
+            said = f"the learning rate {number} is not a finite float32"
+            kind = "a number" if np.isnan(number) else "a lower one"
+        raise DataError(said, where="lr", hint=f"give {kind}, such as lr=0.01")
     return number
 
 

@@ -19,7 +19,7 @@ from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.same import notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.wanted import ReadOptions
-from odtc.runtime_rpc.feed.calling import schedule_of
+from odtc.runtime_rpc.feed.calling import NO_RATE, learning_rate, schedule_of
 from odtc.runtime_rpc.lengths.joining import Joining
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.callbacks import callbacks_of
@@ -285,6 +285,8 @@ def _check_weights(trainer: Trained) -> None:
 def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[[int], float]:
     if asked.schedule is None:
         return schedule_of(asked.lr)
+    if asked.lr is NO_RATE:
+        learning_rate(asked.lr)
     if callable(asked.lr):
         raise UsageError(
             "lr is a schedule already, and schedule is given too", where="fit", hint="give one"

@@ -1,6 +1,5 @@
 """The method `fit` of a trainer."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +19,7 @@ from odtc.core.options.kinds import (
     whole_from,
 )
 from odtc.core.options.trainer_kinds import READ
+from odtc.runtime_rpc.feed.calling import NO_RATE
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.callback import Callback
@@ -76,7 +76,7 @@ class Fitter:
         self,
         data: Any,
         *,
-        lr: float | Callable[[int], float] = math.nan,
+        lr: float | Callable[[int], float] = NO_RATE,
         epochs: int | None = None,
         steps: int | None = None,
         validation: Any = None,

@@ -15,7 +15,10 @@ from odtc.core.options.idle import Idle
 from odtc.driver.drafts.source import Source
 from odtc.driver.layouts import AUTO, CHEAPEST
 from odtc.frontend.graph import Graph
+from odtc.frontend.losses.classification import NLL, CrossEntropy
+from odtc.frontend.losses.loss import MEAN
 from odtc.frontend.optimizers.groups import Group, ParameterRule, rule_of
+from odtc.frontend.optimizers.sgd import SGD
 from odtc.frontend.patterns.random_masks import DRAWING
 from odtc.frontend.trained.lora import LoRA, parse_lora
 from odtc.frontend.trained.selection import Selection
@@ -83,9 +86,37 @@ class Sketched:
         return [glob for glob in without if without[glob] == found and glob not in self.idle_groups]
 
     @property
+    def damped(self) -> list[SGD]:
+        """The rules of trained parameters that dampen."""
+        update = self.source.update
+        found = (
+            rule_of(name, update.rule, update.parameter_groups).optimizer
+            for name in self.selection.trained
+        )
+        return [each for each in found if isinstance(each, SGD) and each.dampening]
+
+    @property
+    def class_weights(self) -> list[tuple[float, ...]]:
+        """The weights of classes in losses that are means over them."""
+        losses = [term.loss for term in self.source.terms]
+        return [
+            loss.weight
+            for loss in losses
+            if isinstance(loss, CrossEntropy | NLL)
+            and loss.weight
+            and loss.reduction == MEAN
+            and not (isinstance(loss, CrossEntropy) and loss.soft_labels)
+        ]
+
+    @property
     def has_one_layout(self) -> bool:
         """Whether images have the layout of ONNX whatever is asked for."""
         return self.source.target.kind != CPU or self.source.saves_half
+
+
+def _are_even(weights: Sequence[float]) -> bool:
+    """Whether classes weigh the same. Where that is nothing, no label counts at all."""
+    return len({*weights}) == 1 and weights[0] > 0
 
 
 OF_DRAFT: Sequence[Idle[Sketched]] = (
@@ -134,6 +165,20 @@ OF_DRAFT: Sequence[Idle[Sketched]] = (
         lambda it: bool(it.plain_groups),
         "each parameter would be updated so without it",
         lambda it: ", ".join(it.plain_groups),
+    ),
+    Idle(
+        "optimizer",
+        lambda it: bool(it.damped),
+        lambda it: not any(each.momentum for each in it.damped),
+        "it is what a momentum leaves out of gradients, and there is no momentum",
+        lambda _: "dampening",
+    ),
+    Idle(
+        "loss",
+        lambda it: bool(it.class_weights),
+        lambda it: any(_are_even(each) for each in it.class_weights),
+        "all classes weigh the same, by which a mean is divided",
+        lambda _: "weight",
     ),
     Idle(
         "lora",

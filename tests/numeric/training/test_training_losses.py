@@ -1,5 +1,6 @@
 """Whole steps with other losses: several outputs, losses in the model, and losses in a file."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -346,8 +347,13 @@ def test_the_derivative_stays_float32_in_mixed_precision(saved) -> None:
 
 def test_a_step_needs_a_learning_rate(saved) -> None:
     trainer = odtc.compile(saved(model_of([], ["logits"])), batch=4).trainer()
-    with pytest.raises(DataError, match="no learning rate is given, or it is nan"):
+    with pytest.raises(DataError, match="no learning rate is given"):
         trainer.step(X, LABELS)
+    with pytest.raises(DataError, match="no learning rate is given"):
+        trainer.fit((X, LABELS), schedule=odtc.schedules.Cosine)
+    for rate in (math.nan, float(np.float32("nan"))):
+        with pytest.raises(DataError, match="the learning rate nan is not a finite float32"):
+            trainer.step(X, LABELS, lr=rate)
 
 
 def test_the_command_line_trains_several_outputs(saved, tmp_path: Path, monkeypatch) -> None:
