@@ -7,7 +7,6 @@ The one at work has its tensors' own names, and its steps where they are in ever
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,11 +16,10 @@ import numpy as np
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.tensor_file import DamagedError
 from odtc.core.specs import Argument
+from odtc.runtime_rpc.state.adapter_names import ADAPTER_NAME
 from odtc.runtime_rpc.state.parked import PROGRESS, Parked, saved_arguments
 
 ADAPTERS = "adapters"
-# Names are parts of names in files.
-ADAPTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from odtc.core.options.kinds import PATH, TEXT, optional, shown
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
 from odtc.runtime_rpc.guards.turns import alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
+from odtc.runtime_rpc.state.adapter_names import check_adapter_name
 from odtc.runtime_rpc.state.checkpoint import (
     is_adapter_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
 from odtc.runtime_rpc.state.exportable_state import ExportableState
-from odtc.runtime_rpc.state.kept_adapters import ADAPTER_NAME
 from odtc.runtime_rpc.state.parked import Parked, initial, saved_arguments
 
 
@@ -156,12 +156,7 @@ class SeveralAdapters(ExportableState):
 
 
 def _check_new(name: str, known: Collection[str]) -> None:
-    if not ADAPTER_NAME.fullmatch(name):
-        raise UsageError(
-            f"{shown(name)} is no name of an adapter",
-            hint="give 1 to 64 letters, digits, and _, - and ., of which the first is a letter or "
-            "a digit",
-        )
+    check_adapter_name(name)
     if name in known:
         raise UsageError(
             f"there is an adapter {name!r} already",

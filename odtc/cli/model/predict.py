@@ -27,6 +27,7 @@ from odtc.core.errors import ExitCode, UsageError
 from odtc.core.options.cores import parse_cores
 from odtc.core.options.idle import flag_of
 from odtc.runtime_rpc.data.wanted import ReadOptions
+from odtc.runtime_rpc.state.adapter_names import check_adapter_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
     """Predicts, and prints where the predictions are, or a table of them."""
     options = group_of(ReadOptions, args)
     check_read_options(options)
+    if args.adapter is not None:
+        check_adapter_name(args.adapter)
     if args.adapter and not args.checkpoint:
         raise UsageError("--adapter needs a checkpoint", hint="pass --checkpoint FILE")
     inputs = (args.artifact, args.data, args.checkpoint, options.tokenizer)

@@ -9,6 +9,7 @@ from odtc.cli.console import say
 from odtc.cli.options import at_least, output_file
 from odtc.cli.training.resuming import add_resume_options
 from odtc.core.errors import UsageError
+from odtc.runtime_rpc.state.adapter_names import check_adapter_name
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.callback import Callback
@@ -38,7 +39,7 @@ class Checkpoints:
         """Checks that there is a file to be about.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is none, or the adapter's name is none.
         """
         options = {
             "resume": self.resume,
@@ -49,6 +50,9 @@ class Checkpoints:
         for name, given in options.items():
             if given and not self.checkpoint:
                 raise UsageError(f"--{name} needs a checkpoint", hint="pass --checkpoint FILE")
+        # That of a variable of a shell may be empty, and would be as if there were no option.
+        if self.adapter is not None:
+            check_adapter_name(self.adapter)
 
     def say_whether_at_the_end(self) -> None:
         """Who names one for a run on a device counts on it where that is lost."""

@@ -94,6 +94,26 @@ def test_the_one_at_work_goes_on_by_default(
     assert [state(artifact, "c", name)[0] for name in ("default", "bob")] == [1, 3]
 
 
+def test_a_bad_name_is_none(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of a variable which the shell does not have is empty, and not as without the option."""
+    for name in ("alice", "bob"):
+        assert train(artifact, digits, 1, "--adapter", name) == 0
+    before = Path("c").read_bytes()
+    words = ["predict", str(artifact), "--data", str(digits.train), "--checkpoint", "c"]
+    for name in ("", "a/b", " "):
+        capsys.readouterr()
+        for more in ([], ["--resume"], ["--resume-anyway"]):
+            assert train(artifact, digits, 2, "--adapter", name, *more) == ExitCode.USAGE
+        assert main([*words, "--adapter", name]) == ExitCode.USAGE
+        said = capsys.readouterr()
+        assert said.err.count(f"{name!r} is no name of an adapter") == 4
+        assert not said.out
+        assert "note" not in said.err
+    assert Path("c").read_bytes() == before
+
+
 def test_predictions_are_those_of_the_adapter(
     artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
 ) -> None:

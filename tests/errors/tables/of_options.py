@@ -118,6 +118,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "a base model without a folder": train("--base-model", "tiny"),
     "an adapter's name of an artifact without": train("--adapter", "bob", "--checkpoint", "c"),
     "an adapter without a checkpoint": train("--adapter", "bob"),
+    "an adapter without a name": train("--adapter", "", "--checkpoint", "c"),
     "adapters for llama.cpp of an artifact without": train(
         "--export-gguf", "a.gguf", "--base-config", "config.json"
     ),
@@ -136,6 +137,7 @@ OF_OPTIONS: dict[str, Cause] = {
         )
     ),
     "predict: an adapter without a checkpoint": predict("--adapter", "bob"),
+    "predict: an adapter without a name": predict("--adapter", "", "--checkpoint", "c"),
     "export-training without an export": train("--export-training"),
     "no-verify without an export": train("--no-verify"),
     "no-merge without adapters": train("--export", "apart.onnx", "--no-merge"),

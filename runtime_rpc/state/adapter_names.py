@@ -1,0 +1,22 @@
+"""Names of adapters, which are parts of names in files; without NumPy, for commands to check."""
+
+import re
+
+from odtc.core.errors import UsageError
+from odtc.core.options.kinds import shown
+
+ADAPTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def check_adapter_name(name: str) -> None:
+    """Checks that an adapter may have a name.
+
+    Raises:
+        UsageError: it may not; an empty name is none.
+    """
+    if not ADAPTER_NAME.fullmatch(name):
+        raise UsageError(
+            f"{shown(name)} is no name of an adapter",
+            hint="give 1 to 64 letters, digits, and _, - and ., of which the first is a letter or "
+            "a digit",
+        )
