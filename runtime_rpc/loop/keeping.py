@@ -12,7 +12,7 @@ from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional, whole_from
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, measured_at, monitor_of
-from odtc.runtime_rpc.state.checkpoint import read_step
+from odtc.runtime_rpc.state.checkpoint import read_active, read_step
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.history import Row
@@ -43,7 +43,12 @@ class Checkpoint(Callback):
         return self._every
 
     def on_train_begin(self, run: "Run") -> None:
-        """See `Callback.on_train_begin`."""
+        """See `Callback.on_train_begin`.
+
+        Raises:
+            UsageError: the file has adapters that would be lost.
+        """
+        run.trainer._check_kept(self.path)
         self._saved = run.step
 
     def on_safe_point(self, run: "Run") -> None:
@@ -108,10 +113,15 @@ class BestCheckpoint(Callback):
         self._after = 0
 
     def on_train_begin(self, run: "Run") -> None:
-        """See `Callback.on_train_begin`."""
+        """See `Callback.on_train_begin`.
+
+        Raises:
+            UsageError: as of `Checkpoint`; or nothing measures the column.
+        """
+        run.trainer._check_kept(self.path)
         self._monitor, self._after = monitor_of(run, *self._asked, "BestCheckpoint"), 0
         best = self.best(run)
-        if best and not self._is_of(int(best["step"]) + run.now.start):
+        if best and not self._is_of(run, int(best["step"]) + run.now.start):
             # Of a run that goes on, but kept no best one before, or elsewhere.
             self._after = run.step
 
@@ -147,10 +157,11 @@ class BestCheckpoint(Callback):
             f"{weights}"
         )
 
-    def _is_of(self, step: int) -> bool:
-        """Whether the file is the checkpoint of a step."""
+    def _is_of(self, run: "Run", step: int) -> bool:
+        """Whether the file is the checkpoint of a step of the adapter at work."""
         try:
-            return read_step(self.path) == step
+            mine = read_active(self.path) in (None, run.trainer.active_adapter)
+            return mine and read_step(self.path) == step
         except ArtifactError:
             return False
 

@@ -27,6 +27,8 @@ class Trained(Protocol):
     session: Session
 
     @property
+    def active_adapter(self) -> str: ...  # noqa: D102
+    @property
     def manifest(self) -> Manifest: ...  # noqa: D102
     @property
     def plan(self) -> StepPlan: ...  # noqa: D102
@@ -58,3 +60,4 @@ class Trained(Protocol):
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]: ...  # noqa: D102
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102
+    def _check_kept(self, path: str | os.PathLike[str]) -> None: ...

@@ -171,6 +171,18 @@ def read_step(path: str | os.PathLike[str]) -> int:
         return int(header.metadata.get("step", "-1"))
 
 
+def read_active(path: str | os.PathLike[str]) -> str | None:
+    """Name of the adapter at work in a checkpoint of several; None in one without such names.
+
+    Raises:
+        ArtifactError: it is missing or damaged.
+    """
+    with _opened(path) as (_, header):
+        text = _said_of_adapters(header.metadata)
+        parked = read_adapters(text) if text else {}
+        return next((name for name, each in parked.items() if each is None), None)
+
+
 def read_adapter_steps(path: str | os.PathLike[str]) -> dict[str, int]:
     """The adapters of a checkpoint, each with its number of steps.
 

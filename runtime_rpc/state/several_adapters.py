@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odtc.core.errors import UsageError
+from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import PATH, TEXT, optional, shown
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
@@ -19,6 +19,7 @@ from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.state.adapter_names import check_adapter_name
 from odtc.runtime_rpc.state.checkpoint import (
     is_adapter_checkpoint,
+    read_adapter_steps,
     read_checkpoint,
     write_checkpoint,
 )
@@ -145,6 +146,32 @@ class SeveralAdapters(ExportableState):
                 hint="set_adapter of another one, and delete it then",
             )
         del self._adapters[name]
+
+    def _check_kept(self, path: str | os.PathLike[str]) -> None:
+        """Checks that a run which writes a checkpoint to a file loses no adapter of those in it.
+
+        The one at work is what the run is about, and may begin anew.
+
+        Raises:
+            UsageError: the file has steps of other adapters that the trainer does not have.
+        """
+        try:
+            found = read_adapter_steps(path)
+        except ArtifactError:
+            return
+        # One of a single adapter is replaced by each run.
+        if len(found) < 2:
+            return
+        mine = {name: self.steps if it is None else it.steps for name, it in self._adapters.items()}
+        there = [name for name, steps in found.items() if steps and name != self._active]
+        if lost := [name for name in there if not mine.get(name)]:
+            raise UsageError(
+                f"the checkpoint has the adapters {', '.join(found)}, and this run would replace "
+                f"it without the steps of {', '.join(lost)}",
+                where=os.fspath(path),
+                hint="give another file, or remove this one; a run of a trainer that has loaded it "
+                "keeps them",
+            )
 
     def _check_known(self, name: str) -> None:
         adapter_arguments(self._manifest)

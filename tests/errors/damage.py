@@ -155,6 +155,32 @@ def several_adapters(use: Callable[[Any], object]) -> Cause:
     return cause
 
 
+def kept_adapters(use: Callable[[Any, str], object]) -> Cause:
+    """Something done with such a trainer and a checkpoint of it, where each has taken a step."""
+    data = (np.ones((2, 4)), np.arange(2))
+
+    def cause(place: Place) -> None:
+        def keep(trainer: Any) -> None:
+            for name in ("bob", "default"):
+                trainer.set_adapter(name)
+                trainer.fit(data, lr=0.1)
+            path = str(place.inputs / "all.ckpt")
+            trainer.save_checkpoint(path)
+            use(trainer, path)
+
+        several_adapters(keep)(place)
+
+    return cause
+
+
+def lose_adapters(trainer: Any, path: str) -> None:
+    """A run of `default` alone writes the checkpoint that has `bob`, too."""
+    import odtc
+
+    trainer.delete_adapter("bob")
+    trainer.fit((np.ones((2, 4)), np.arange(2)), lr=0.1, callbacks=[odtc.Checkpoint(path)])
+
+
 def load_adapters(data: bytes | None = None, **metadata: str) -> Cause:
     """Adapters taken up from a file with these bytes, or with wrong tensors; b"" is no file."""
 

@@ -82,6 +82,24 @@ def test_one_begins_anew_and_the_others_stay(
     assert {other: state(artifact, "c", other) for other in before} == before
 
 
+def test_the_best_one_replaces_no_other(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("alice", "bob"):
+        assert train(artifact, digits, 2, "--adapter", name) == 0
+    before = Path("c").read_bytes()
+    capsys.readouterr()
+    more = ("--checkpoint", "d", "--best", "c")
+    assert train(artifact, digits, 1, *more) == ExitCode.USAGE
+    assert (
+        "the adapters alice, bob, and this run would replace it without" in capsys.readouterr().err
+    )
+    assert Path("c").read_bytes() == before
+    assert not Path("d").exists()
+    assert train(artifact, digits, 3, "--adapter", "bob", "--best", "best") == 0
+    assert train(artifact, digits, 3, "--adapter", "alice", "--best", "best") == 0
+
+
 def test_the_one_at_work_goes_on_by_default(
     artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from tests.errors.causes import (
     unfit_metric,
     update,
 )
-from tests.errors.damage import load_adapters, several_adapters
+from tests.errors.damage import kept_adapters, load_adapters, lose_adapters, several_adapters
 from tests.errors.models import (
     LEFT_OPERAND,
     SHARED,
@@ -131,6 +131,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "adapter's name taken": several_adapters(lambda it: it.add_adapter("bob")),
     "adapter's name malformed": several_adapters(lambda it: it.add_adapter("../bob")),
     "adapter deleted at work": several_adapters(lambda it: it.delete_adapter("default")),
+    "adapters of a checkpoint lost by a run": kept_adapters(lose_adapters),
     "adapter set within a run": several_adapters(
         lambda it: it.fit(
             (np.ones((2, 4)), np.arange(2)), lr=0.1, callbacks=[lambda _: it.set_adapter("bob")]

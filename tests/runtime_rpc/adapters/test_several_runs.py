@@ -1,0 +1,90 @@
+"""Runs of `fit` of one of several adapters: which one it is, and what becomes of the others."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import odtc
+from odtc.core.errors import UsageError
+from tests.runtime_rpc.adapters.several import BATCH, LORA, LR, TARGET, Net, batch
+
+DATA = tuple(np.concatenate(each) for each in zip(*map(batch, range(4)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> odtc.Artifact:
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("net") / "net.onnx"
+    odtc.from_torch(Net(), torch.zeros(BATCH, 8), path)
+    return odtc.compile(path, TARGET, batch=BATCH, optimizer="adam", **LORA)
+
+
+def fresh(artifact: odtc.Artifact, *names: str) -> odtc.Trainer:
+    """A trainer that has these adapters, too, of which the last one is at work."""
+    trainer = artifact.trainer(threads=1)
+    for name in names:
+        trainer.add_adapter(name)
+        trainer.set_adapter(name)
+    return trainer
+
+
+def run(trainer: odtc.Trainer, steps: int, **more: Any) -> None:
+    trainer.fit(DATA, lr=LR, steps=steps, **more)
+
+
+CALLBACKS: dict[str, Callable[[Path], odtc.Callback]] = {
+    "last": odtc.Checkpoint,
+    "best": lambda path: odtc.BestCheckpoint(path, "loss"),
+}
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_a_run_loses_no_other_adapter(name: str, artifact: odtc.Artifact, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    kept = lambda: [CALLBACKS[name](path)]  # noqa: E731
+    with fresh(artifact, "alice") as trainer:
+        run(trainer, 2)
+        trainer.set_adapter("default")
+        run(trainer, 3, callbacks=kept())
+    before = path.read_bytes()
+    both = "default, alice"
+    for names, lost in {(): "alice", ("bob",): both, ("alice", "bob"): both}.items():
+        with fresh(artifact, *names) as trainer:
+            with pytest.raises(UsageError, match=f"replace it without the steps of {lost}\n"):
+                run(trainer, 1, callbacks=kept())
+            assert trainer.steps == 0
+    assert path.read_bytes() == before
+    with fresh(artifact) as trainer:
+        trainer.load_checkpoint(path)
+        trainer.add_adapter("bob")
+        trainer.set_adapter("bob")
+        run(trainer, 1, callbacks=kept())
+    with fresh(artifact) as trainer:
+        trainer.load_checkpoint(path)
+        assert trainer.adapters == ("default", "alice", "bob")
+        # That at work may begin anew.
+        trainer.delete_adapter("default")
+        trainer.set_adapter("alice")
+        trainer.delete_adapter("bob")
+        with pytest.raises(UsageError, match="without the steps of default, bob"):
+            run(trainer, 1, callbacks=kept())
+
+
+def test_the_best_is_of_the_adapter_at_work(artifact: odtc.Artifact, tmp_path: Path) -> None:
+    """The file has bob's best, of the same step as alice's: she has none of her own any more."""
+    best, last = tmp_path / "best", tmp_path / "last"
+    callbacks = lambda: [odtc.BestCheckpoint(best, "loss", restore=True), odtc.Checkpoint(last)]  # noqa: E731
+    with fresh(artifact, "alice", "bob") as trainer:
+        for name in ("alice", "bob"):
+            trainer.set_adapter(name)
+            run(trainer, 4, callbacks=callbacks())
+    with fresh(artifact) as trainer:
+        trainer.load_checkpoint(last)
+        trainer.set_adapter("alice")
+        trainer.save_checkpoint(last)
+        trainer.fit(DATA, lr=LR, steps=4, resume=str(last), callbacks=callbacks())
+        assert trainer.active_adapter == "alice"
