@@ -228,7 +228,8 @@ class DeviceState:
             if found.adapters:
                 self._adapters = dict(found.adapters.parked)
         self.progress = found.progress
-        self._stored_run = found.step, found.run if found.adapters else {}
+        # An adapter may be parked before its next step, and is then to be kept with what is known.
+        self._stored_run = found.step, found.run if self._adapters else {}
 
     def _record(self) -> dict[str, str]:
         """What makes the run the one that it is, as far as it is known."""

@@ -60,6 +60,22 @@ def test_a_run_is_compared_with_that_of_its_adapter(
     assert "seed: 1, now 2" in capsys.readouterr().err
 
 
+def test_the_run_of_the_first_one_is_known_beside_others(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in a file without names, which the second one takes up."""
+    assert train(artifact, digits, 2) == 0
+    assert train(artifact, digits, 2, "--adapter", "new", "--seed", "3") == 0
+    more = ("--adapter", "default", "--resume", "--seed", "9")
+    assert train(artifact, digits, 4, *more) == ExitCode.ARTIFACT
+    assert "seed: 0, now 9" in capsys.readouterr().err
+    assert train(artifact, digits, 4, *more[:3]) == 0
+    assert "does not say which data" not in capsys.readouterr().err
+    more = ("--adapter", "new", "--resume", "--seed", "9")
+    assert train(artifact, digits, 4, *more) == ExitCode.ARTIFACT
+    assert "seed: 3, now 9" in capsys.readouterr().err
+
+
 def test_one_begins_anew_and_the_others_stay(
     artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
 ) -> None:
