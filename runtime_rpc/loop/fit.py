@@ -266,7 +266,7 @@ def _resume(trainer: Trained, resume: str | os.PathLike[str] | None) -> None:
     if resume is None:
         trainer.progress = ""
     elif Path(resume).exists():
-        trainer.load_checkpoint(resume)
+        trainer._go_on(resume)
     else:
         warn_caller(f"there is no checkpoint {os.fspath(resume)} yet: the run begins anew")
 

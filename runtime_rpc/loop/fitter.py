@@ -125,7 +125,8 @@ class Fitter:
                 `odtc.schedules.Cosine` does.
             validate_every: steps from one validation to the next, beside those of epochs.
             resume: a checkpoint of `odtc.Checkpoint`, from which the run goes on with the same
-                arguments, to the same bits; where there is none yet it begins, with a warning.
+                arguments, to the same bits; where there is none yet it begins, with a warning. Of
+                several adapters the one that `set_adapter` has set goes on.
             seed: of the samples' order.
             steps_per_call: as of `train`.
             augment: what is done to images before a step, drawn from the seed and its number:
@@ -147,7 +148,9 @@ class Fitter:
 
         Raises:
             DataError: the data cannot be read, or do not fit the step.
-            UsageError: arguments do not go together, or a metric not with the labels.
+            UsageError: arguments do not go together, or a metric not with the labels; a
+                checkpoint has not the adapter that is set, or a callback would replace one of
+                several adapters without some of them.
             NumericError: as of `step`.
             ArtifactError: the checkpoint is damaged, or of another model.
             OutputError: a checkpoint or a log cannot be written.

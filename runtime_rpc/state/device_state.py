@@ -53,6 +53,7 @@ class DeviceState:
 
     session: Session
     _engine: Engine
+    _in_run: bool
 
     def __init__(self, bundle: Bundle, turns: Turns) -> None:
         self.steps = 0
@@ -215,8 +216,23 @@ class DeviceState:
             ArtifactError: the checkpoint is missing, damaged, or of another model, optimizer or
                 number of steps to an update, or changes frozen weights that other adapters share;
                 nothing is changed.
+            UsageError: a run of `fit` is at work, which would go on with another adapter.
         """
         found = read_checkpoint(path, self._manifest)
+        if self._in_run and found.adapters and found.adapters.active != self._active:
+            raise self._run_goes_on(found.adapters.active, os.fspath(path))
+        self._take_up(found, path)
+
+    def _run_goes_on(self, name: str, where: str) -> UsageError:
+        """An error: the adapter at work is in a run, which counts its steps."""
+        return UsageError(
+            f"the adapter {self._active!r} is in a run of fit, which would go on with {name!r}",
+            where=where,
+            hint="let the run end first: run.stop() ends it after the step",
+        )
+
+    def _take_up(self, found: Checkpoint, path: str | os.PathLike[str]) -> None:
+        """Takes up what was read of a file; see `load_checkpoint`."""
         if not found.is_hashed:
             warn_caller(f"{os.fspath(path)}: {WITHOUT_HASHES}")
         self._check_adapters(found, path)

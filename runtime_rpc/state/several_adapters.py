@@ -12,11 +12,13 @@ import numpy as np
 
 from odtc.core.errors import ArtifactError, UsageError
 from odtc.core.options.arguments import takes
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import PATH, TEXT, optional, shown
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
 from odtc.runtime_rpc.guards.turns import alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.state.adapter_names import check_adapter_name
+from odtc.runtime_rpc.state.at_work import with_at_work
 from odtc.runtime_rpc.state.checkpoint import (
     is_adapter_checkpoint,
     read_adapter_steps,
@@ -30,7 +32,8 @@ from odtc.runtime_rpc.state.parked import Parked, initial, saved_arguments
 class SeveralAdapters(ExportableState):
     """A trainer's adapters, of which one is at work."""
 
-    _in_run: bool
+    # Whether the user has said which adapter is at work.
+    _is_chosen = False
 
     @property
     def adapters(self) -> tuple[str, ...]:
@@ -92,12 +95,8 @@ class SeveralAdapters(ExportableState):
         """
         self._check_known(name)
         if self._in_run:
-            raise UsageError(
-                f"the adapter {self.active_adapter!r} is in a run of fit, which would go on with "
-                f"{name!r}",
-                where="set_adapter",
-                hint="let the run end first: run.stop() ends it after the step",
-            )
+            raise self._run_goes_on(name, "set_adapter")
+        self._is_chosen = True
         if (parked := self._adapters[name]) is None:
             return
         before = self._parked()
@@ -146,6 +145,38 @@ class SeveralAdapters(ExportableState):
                 hint="set_adapter of another one, and delete it then",
             )
         del self._adapters[name]
+
+    @alone
+    def _go_on(self, path: str | os.PathLike[str]) -> None:
+        """Takes up the checkpoint of a run, which goes on with the adapter that is at work here.
+
+        A trainer that has none but its first one, which nobody set, goes on with that of the file.
+
+        Raises:
+            ArtifactError: as of `load_checkpoint`.
+            UsageError: the checkpoint is of several adapters, and has not the one at work.
+        """
+        found = read_checkpoint(path, self._manifest)
+        if found.adapters:
+            there, where = found.adapters.parked, os.fspath(path)
+            names = ", ".join(there)
+            if not self._is_chosen and len(self._adapters) == 1:
+                if len(there) > 1:
+                    warn_caller(
+                        f"{where}: of the adapters {names} the run goes on with "
+                        f"{found.adapters.active}; trainer.set_adapter before fit chooses"
+                    )
+            elif self._active not in there:
+                raise UsageError(
+                    f"the checkpoint has the adapters {names}, and not {self._active!r}, which is "
+                    "at work",
+                    where=where,
+                    hint="trainer.load_checkpoint takes it up, and add_adapter adds one to it; or "
+                    "set_adapter of one that it has",
+                )
+            else:
+                found = with_at_work(found, self._active, self._manifest)
+        self._take_up(found, path)
 
     def _check_kept(self, path: str | os.PathLike[str]) -> None:
         """Checks that a run which writes a checkpoint to a file loses no adapter of those in it.

@@ -181,6 +181,20 @@ def lose_adapters(trainer: Any, path: str) -> None:
     trainer.fit((np.ones((2, 4)), np.arange(2)), lr=0.1, callbacks=[odtc.Checkpoint(path)])
 
 
+def resume_another(trainer: Any, path: str) -> None:
+    """A run of an adapter that the checkpoint does not have goes on with it."""
+    trainer.add_adapter("eve")
+    trainer.set_adapter("eve")
+    trainer.fit((np.ones((2, 4)), np.arange(2)), lr=0.1, resume=path)
+
+
+def load_within(trainer: Any, path: str) -> None:
+    """A callback in a run of `bob` loads the checkpoint, in which `default` is at work."""
+    trainer.set_adapter("bob")
+    data, load = (np.ones((2, 4)), np.arange(2)), [lambda _: trainer.load_checkpoint(path)]
+    trainer.fit(data, lr=0.1, callbacks=load)
+
+
 def load_adapters(data: bytes | None = None, **metadata: str) -> Cause:
     """Adapters taken up from a file with these bytes, or with wrong tensors; b"" is no file."""
 

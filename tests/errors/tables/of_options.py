@@ -15,7 +15,14 @@ from tests.errors.causes import (
     unfit_metric,
     update,
 )
-from tests.errors.damage import kept_adapters, load_adapters, lose_adapters, several_adapters
+from tests.errors.damage import (
+    kept_adapters,
+    load_adapters,
+    load_within,
+    lose_adapters,
+    resume_another,
+    several_adapters,
+)
 from tests.errors.models import (
     LEFT_OPERAND,
     SHARED,
@@ -132,6 +139,8 @@ OF_OPTIONS: dict[str, Cause] = {
     "adapter's name malformed": several_adapters(lambda it: it.add_adapter("../bob")),
     "adapter deleted at work": several_adapters(lambda it: it.delete_adapter("default")),
     "adapters of a checkpoint lost by a run": kept_adapters(lose_adapters),
+    "adapter that the checkpoint of a run has not": kept_adapters(resume_another),
+    "adapter changed by a checkpoint within a run": kept_adapters(load_within),
     "adapter set within a run": several_adapters(
         lambda it: it.fit(
             (np.ones((2, 4)), np.arange(2)), lr=0.1, callbacks=[lambda _: it.set_adapter("bob")]

@@ -10,7 +10,7 @@ import torch
 
 import odtc
 from odtc.core.errors import UsageError
-from tests.runtime_rpc.adapters.several import BATCH, LORA, LR, TARGET, Net, batch
+from tests.runtime_rpc.adapters.several import BATCH, LORA, LR, TARGET, Net, batch, kept
 
 DATA = tuple(np.concatenate(each) for each in zip(*map(batch, range(4)), strict=True))
 
@@ -45,24 +45,24 @@ CALLBACKS: dict[str, Callable[[Path], odtc.Callback]] = {
 @pytest.mark.parametrize("name", CALLBACKS)
 def test_a_run_loses_no_other_adapter(name: str, artifact: odtc.Artifact, tmp_path: Path) -> None:
     path = tmp_path / "c"
-    kept = lambda: [CALLBACKS[name](path)]  # noqa: E731
+    keep = lambda: [CALLBACKS[name](path)]  # noqa: E731
     with fresh(artifact, "alice") as trainer:
         run(trainer, 2)
         trainer.set_adapter("default")
-        run(trainer, 3, callbacks=kept())
+        run(trainer, 3, callbacks=keep())
     before = path.read_bytes()
     both = "default, alice"
     for names, lost in {(): "alice", ("bob",): both, ("alice", "bob"): both}.items():
         with fresh(artifact, *names) as trainer:
             with pytest.raises(UsageError, match=f"replace it without the steps of {lost}\n"):
-                run(trainer, 1, callbacks=kept())
+                run(trainer, 1, callbacks=keep())
             assert trainer.steps == 0
     assert path.read_bytes() == before
     with fresh(artifact) as trainer:
         trainer.load_checkpoint(path)
         trainer.add_adapter("bob")
         trainer.set_adapter("bob")
-        run(trainer, 1, callbacks=kept())
+        run(trainer, 1, callbacks=keep())
     with fresh(artifact) as trainer:
         trainer.load_checkpoint(path)
         assert trainer.adapters == ("default", "alice", "bob")
@@ -71,7 +71,7 @@ def test_a_run_loses_no_other_adapter(name: str, artifact: odtc.Artifact, tmp_pa
         trainer.set_adapter("alice")
         trainer.delete_adapter("bob")
         with pytest.raises(UsageError, match="without the steps of default, bob"):
-            run(trainer, 1, callbacks=kept())
+            run(trainer, 1, callbacks=keep())
 
 
 def test_the_best_is_of_the_adapter_at_work(artifact: odtc.Artifact, tmp_path: Path) -> None:
@@ -86,5 +86,74 @@ def test_the_best_is_of_the_adapter_at_work(artifact: odtc.Artifact, tmp_path: P
         trainer.load_checkpoint(last)
         trainer.set_adapter("alice")
         trainer.save_checkpoint(last)
-        trainer.fit(DATA, lr=LR, steps=4, resume=str(last), callbacks=callbacks())
+        with pytest.warns(UserWarning, match="the run is finished at step 4"):
+            run(trainer, 4, resume=str(last), callbacks=callbacks())
         assert trainer.active_adapter == "alice"
+
+
+@pytest.fixture(scope="module")
+def two(artifact: odtc.Artifact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of runs of `default`, of two steps, and of `bob`, of three, who is at work."""
+    path = tmp_path_factory.mktemp("two") / "c"
+    with fresh(artifact) as trainer:
+        run(trainer, 2)
+        trainer.add_adapter("bob")
+        trainer.set_adapter("bob")
+        run(trainer, 3, callbacks=[odtc.Checkpoint(path)])
+    return path
+
+
+def all_of(trainer: odtc.Trainer) -> dict[str, tuple[int, dict[str, bytes]]]:
+    found = {}
+    for name in trainer.adapters:
+        trainer.set_adapter(name)
+        found[name] = trainer.steps, kept(trainer)
+    return found
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("names", "name"), [(("bob",), "default"), (("bob",), "bob"), ((), "default")]
+)
+def test_a_run_goes_on_with_the_adapter_that_is_set(
+    names: tuple[str, ...], name: str, artifact: odtc.Artifact, two: Path
+) -> None:
+    with fresh(artifact) as alone, fresh(artifact) as before, fresh(artifact, *names) as trainer:
+        run(alone, 5)
+        before.load_checkpoint(two)
+        trainer.set_adapter(name)
+        run(trainer, 5, resume=str(two))
+        assert (trainer.active_adapter, trainer.steps) == (name, 5)
+        assert [row["step"] for row in trainer.history][-1] == 5
+        assert all_of(trainer) == all_of(before) | {name: (5, kept(alone))}
+
+
+def test_where_nobody_chose_it_is_said_which_goes_on(artifact: odtc.Artifact, two: Path) -> None:
+    with fresh(artifact) as trainer:
+        with pytest.warns(UserWarning, match="adapters default, bob the run goes on with bob"):
+            run(trainer, 4, resume=str(two))
+        assert (trainer.active_adapter, trainer.steps) == ("bob", 4)
+
+
+def test_a_run_of_an_adapter_that_the_checkpoint_has_not(
+    artifact: odtc.Artifact, two: Path
+) -> None:
+    with fresh(artifact, "eve") as trainer:
+        before = all_of(trainer)
+        with pytest.raises(UsageError, match="the adapters default, bob, and not 'eve'"):
+            run(trainer, 4, resume=str(two))
+        assert all_of(trainer) == before
+
+
+def test_no_checkpoint_of_another_adapter_is_loaded_within_a_run(
+    artifact: odtc.Artifact, two: Path
+) -> None:
+    with fresh(artifact) as trainer:
+        trainer.load_checkpoint(two)
+        load = [lambda _: trainer.load_checkpoint(two)]
+        run(trainer, 4, callbacks=load)
+        assert trainer.steps == 3
+        trainer.set_adapter("default")
+        with pytest.raises(UsageError, match="'default' is in a run of fit, which would go on wit"):
+            run(trainer, 4, callbacks=load)
+        assert (trainer.active_adapter, trainer.steps) == ("default", 6)
