@@ -18,7 +18,7 @@ from odtc.cli.options import (
     output_file,
 )
 from odtc.cli.switches import Switch
-from odtc.cli.training.adapter_runs import say_which
+from odtc.cli.training.adapter_runs import check_there, say_which
 from odtc.cli.training.read_options import add_read_options, check_read_options
 from odtc.cli.training.running import say_idle_cores
 from odtc.core.disk.files import check_writable
@@ -105,6 +105,8 @@ def run(args: argparse.Namespace) -> int:
     check_read_options(options)
     if args.adapter is not None:
         check_adapter_name(args.adapter)
+    if _is_model(args):
+        _check_is_of_model(args)
     if args.adapter and not args.checkpoint:
         raise UsageError("--adapter needs a checkpoint", hint="pass --checkpoint FILE")
     inputs = (args.artifact, args.data, args.checkpoint, options.tokenizer)
@@ -138,7 +140,6 @@ def _opened(args: argparse.Namespace) -> "Iterator[tuple[Predicting, Sequence[st
     These are of the run whose checkpoint it is, else of the model's file; there may be none.
 
     Raises:
-        UsageError: an option is of artifacts.
         OdtcError: it cannot be read or run.
     """
     import onnx
@@ -146,10 +147,9 @@ def _opened(args: argparse.Namespace) -> "Iterator[tuple[Predicting, Sequence[st
     from odtc.runtime_rpc.export.names import class_names_in
     from odtc.runtime_rpc.loop.history import class_names_of
 
-    if args.artifact.suffix.lower() == _MODEL:
+    if _is_model(args):
         from odtc.runtime_rpc.predictions.onnx_file import OnnxPredictor
 
-        _check_is_of_model(args)
         model = OnnxPredictor(args.artifact)
         yield model, class_names_of(model.progress)
         return
@@ -164,6 +164,11 @@ def _opened(args: argparse.Namespace) -> "Iterator[tuple[Predicting, Sequence[st
         names = class_names_of(trainer.progress)
         own = onnx.load(artifact._bundle.model, load_external_data=False)
         yield trainer, names or class_names_in(own)
+
+
+def _is_model(args: argparse.Namespace) -> bool:
+    """Whether it is an ONNX file that predicts."""
+    return args.artifact.suffix.lower() == _MODEL
 
 
 def _check_is_of_model(args: argparse.Namespace) -> None:
@@ -231,6 +236,7 @@ def _take_weights(trainer: "Trainer", checkpoint: Path | None, adapter: str | No
     if checkpoint:
         trainer.load_checkpoint(checkpoint)
         if adapter:
+            check_there(trainer, adapter, checkpoint)
             trainer.set_adapter(adapter)
         else:
             say_which(trainer)

@@ -38,6 +38,10 @@ class Known:
         except ArtifactError:
             return Known({})
 
+    def is_beside_others(self, name: str | None) -> bool:
+        """Whether an adapter of that name is there, and others that a run of it does not touch."""
+        return name in self.steps and len(self.steps) > 1
+
     def check_kept(self, path: Path) -> None:
         """Checks that a run that begins anew, of no adapter by its name, replaces but one.
 
@@ -93,6 +97,23 @@ def put_to_work(
     # That of a trainer which has loaded nothing.
     if not known.keys() - {name}:
         trainer.delete_adapter(_DEFAULT)
+
+
+def check_there(trainer: "Trainer", name: str, path: Path) -> None:
+    """Checks that a checkpoint which was loaded has an adapter.
+
+    Raises:
+        UsageError: it has not, or the artifact trains none.
+    """
+    if not trainer.adapters:
+        raise UsageError("the artifact trains no adapters", hint="leave --adapter out")
+    if name not in trainer.adapters:
+        names = ", ".join(trainer.adapters)
+        raise UsageError(
+            f"there is no adapter {name!r} in the checkpoint; there are {names}",
+            where=str(path),
+            hint=f"give one of them, such as --adapter {trainer.active_adapter}",
+        )
 
 
 def say_which(trainer: "Trainer") -> None:

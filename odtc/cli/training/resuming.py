@@ -55,32 +55,41 @@ def run_identity(
     }
 
 
-def check_replaced(checkpoint: Path, total: int, step: int | None = None) -> None:
+def check_replaced(checkpoint: Path, total: int, adapter: str | None = None) -> None:
     """Says that a run that begins anew replaces a checkpoint, or an adapter of it.
 
     Args:
         checkpoint: the file, which there is.
         total: steps of the run.
-        step: of the adapter; that of the checkpoint by default.
+        adapter: the one of several that is replaced; None where the file is.
 
     Raises:
         UsageError: it is of more steps than that: whoever forgot `--resume` would lose them.
     """
-    from odtc.runtime_rpc.state.checkpoint import read_step
+    from odtc.runtime_rpc.state.checkpoint import read_adapter_steps, read_step
 
     try:
-        step = read_step(checkpoint) if step is None else step
+        step = read_adapter_steps(checkpoint)[adapter] if adapter else read_step(checkpoint)
     except ArtifactError:
         say(f"note: {checkpoint} will be replaced; it is no checkpoint that could be taken up")
         return
     if step > total:
+        what, anew = "the checkpoint", "give another --checkpoint, or remove it, to begin anew"
+        if adapter:
+            what = f"the checkpoint's adapter {adapter}"
+            anew = "to begin anew, give another name, or drop this one: trainer.delete_adapter"
         raise UsageError(
-            f"the checkpoint is of step {step}, and this run of {total} steps would replace it",
+            f"{what} is of step {step}, and this run of {total} steps would replace it",
             where=str(checkpoint),
-            hint="pass --resume and more steps to go on with it; give another --checkpoint, or "
-            "remove it, to begin anew",
+            hint=f"pass --resume and more steps to go on with it; {anew}",
         )
-    say(f"note: {checkpoint} of step {step} will be replaced; --resume would take it up")
+    what = (
+        f"the adapter {adapter}, of step {step} in {checkpoint},"
+        if adapter
+        else (f"{checkpoint} of step {step}")
+    )
+    stays = "; the others stay" if adapter else ""
+    say(f"note: {what} will be replaced{stays}; --resume would take it up")
 
 
 def check_same_run(

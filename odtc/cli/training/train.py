@@ -318,7 +318,7 @@ def _begun(
         return keep
     if name is None:
         known.check_kept(path)
-    check_replaced(path, total, known.steps.get(name) if name else None)
+    check_replaced(path, total, name if known.is_beside_others(name) else None)
     return keep
 
 
