@@ -154,11 +154,21 @@ def read_run(
 
 def is_adapter_checkpoint(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a checkpoint of one adapter without its base."""
+    return _format_of(path) == _WITHOUT_BASE
+
+
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a checkpoint with its base."""
+    return _format_of(path) in (_FORMAT, _OF_SEVERAL, _WITHOUT_HASHES)
+
+
+def _format_of(path: str | os.PathLike[str]) -> str | None:
+    """What a file says that it is; None where it says nothing."""
     try:
         with open(path, "rb") as file:
-            return read_header(file).metadata.get("format") == _WITHOUT_BASE
+            return read_header(file).metadata.get("format")
     except (DamagedError, OSError):
-        return False
+        return None
 
 
 def read_step(path: str | os.PathLike[str]) -> int:

@@ -13,11 +13,10 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model, write_gguf_adapters
-from odtc.runtime_rpc.adapters.peft_folder import read_folder, write_folder
+from odtc.runtime_rpc.adapters.peft_folder import write_folder
 from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_modules
 from odtc.runtime_rpc.adapters.tensors_file import (
     adapter_arguments,
-    read_adapters,
     trained_beside,
     write_adapters,
 )
@@ -27,6 +26,7 @@ from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.lengths.feed import LengthEvaluations
 from odtc.runtime_rpc.memory.allocation import averaged
 from odtc.runtime_rpc.state.device_state import DeviceState
+from odtc.runtime_rpc.state.given_adapters import given_adapters
 
 if TYPE_CHECKING:
     from odtc.runtime_rpc.export.write import Exported
@@ -202,7 +202,9 @@ class ExportableState(DeviceState):
         """Takes up adapters that were exported alone, or those of a folder of Hugging Face PEFT.
 
         Modules that the folder saved whole are taken up, too; a warning names those that the step
-        does not train. Moving averages of all these begin anew; the optimizer's state stays.
+        does not train. Moving averages of all these begin anew; the optimizer's state stays. Of a
+        file of `save_adapter` these are its weights, and running statistics; a warning tells that
+        its steps and state are not taken, as `load_checkpoint` does.
 
         Args:
             path: of the file, or of the folder.
@@ -227,8 +229,7 @@ class ExportableState(DeviceState):
             ArtifactError: as of `load_adapters`; or others share what it changes.
             UsageError: the step has no adapters.
         """
-        read = read_folder if os.path.isdir(path) else read_adapters
-        tensors = read(path, self._manifest)
+        tensors = given_adapters(path, self._manifest)
         weights = self._manifest.of_role(*WEIGHT_ROLES)
         found = {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
         still = self._engine.read([item for item in found if item.role is Role.FROZEN])

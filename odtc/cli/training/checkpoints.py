@@ -94,8 +94,8 @@ def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
         "--load-adapters",
         type=Path,
         metavar="PATH",
-        help="begin with these adapters: a file of --export-adapters, or a folder of PEFT; "
-        "--resume goes on from the checkpoint's",
+        help="begin with these adapters: a file of --export-adapters, a folder of PEFT, or the "
+        "weights of a file of save_adapter; --resume goes on from the checkpoint's",
     )
     add(
         "--adapter",

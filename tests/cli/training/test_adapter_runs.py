@@ -86,12 +86,14 @@ def test_one_begins_anew_and_the_others_stay(
     # At work, and not at work.
     for name in ("eve", "bob"):
         assert train(artifact, digits, 3, "--adapter", name, "--seed", "7") == 0
-        assert "of step 3 will be replaced" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"the adapter {name}, of step 3 in c, will be replaced; the others stay" in said
         after = {other: state(artifact, "c", other) for other in before}
         assert [other for other in before if after[other] != before[other]] == [name]
         before = after
     assert train(artifact, digits, 2, "--adapter", "bob") == ExitCode.USAGE
-    assert "is of step 3, and this run of 2 steps would replace it" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "adapter bob is of step 3, and this run of 2 steps would replace it" in said
     assert train(artifact, digits, 9) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "has the adapters default, eve, bob, and this run would replace all of them" in said
@@ -168,7 +170,37 @@ def test_predictions_are_those_of_the_adapter(
         trainer.set_adapter("alice")
         np.testing.assert_array_equal(trainer.predict(str(digits.train)), alice)
     assert main([*words, "x.npy", "--adapter", "eve"]) == ExitCode.USAGE
-    assert "there is no adapter 'eve'; there are alice, bob" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "there is no adapter 'eve' in the checkpoint; there are alice, bob" in said
+    assert "give one of them, such as --adapter bob" in said
+    # Of a model neither is an option: nobody is asked for the other one.
+    words[1] = str(digits.model)
+    for more in (["--adapter", "bob"], ["--adapter", "bob", "--checkpoint", "c"]):
+        assert main([*words[:4], *more]) == ExitCode.USAGE
+        assert "is of artifacts, and d.onnx is an ONNX model" in capsys.readouterr().err
+
+
+def test_one_begins_with_the_weights_of_another(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(artifact, digits, 2, "--adapter", "alice") == 0
+    with odtc.load(artifact).trainer() as trainer:
+        trainer.load_checkpoint("c")
+        trainer.save_adapter("alice.ckpt")
+        weights = {k: v.tobytes() for k, v in trainer.parameters().items()}
+    more = ("--adapter", "bob", "--load-adapters", "alice.ckpt")
+    capsys.readouterr()
+    assert train(artifact, digits, 1, *more, "--lr", "0") == 0
+    said = capsys.readouterr().err
+    assert "its weights are taken up; its optimizer's state and its 2 steps are not" in said
+    with odtc.load(artifact).trainer() as trainer:
+        trainer.load_checkpoint("c")
+        assert (trainer.active_adapter, trainer.steps) == ("bob", 1)
+        assert {k: v.tobytes() for k, v in trainer.parameters().items()} == weights
+    more = ("--load-adapters", "c", "--checkpoint", "d")
+    assert train(artifact, digits, 1, *more) == ExitCode.ARTIFACT
+    said = capsys.readouterr().err
+    assert "it is a checkpoint of the adapters alice, bob with their base, and no file of" in said
 
 
 def test_what_it_needs(

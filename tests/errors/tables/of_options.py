@@ -134,6 +134,9 @@ OF_OPTIONS: dict[str, Cause] = {
     "adapters of another model": load_adapters(model_sha256="0"),
     "adapters damaged": load_adapters(b"adapters"),
     "adapters missing": load_adapters(b""),
+    "adapters of a checkpoint of several": kept_adapters(
+        lambda it, path: it.add_adapter("eve", path)
+    ),
     "adapter of no such name": several_adapters(lambda it: it.set_adapter("eve")),
     "adapter's name taken": several_adapters(lambda it: it.add_adapter("bob")),
     "adapter's name malformed": several_adapters(lambda it: it.add_adapter("../bob")),
