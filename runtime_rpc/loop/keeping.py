@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from odtc.core.disk.files import atomic_write
 from odtc.core.errors import ArtifactError
 from odtc.core.options.arguments import takes
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional, whole_from
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, measured_at, monitor_of
@@ -119,6 +120,8 @@ class BestCheckpoint(Callback):
             UsageError: as of `Checkpoint`; or nothing measures the column.
         """
         run.trainer._check_kept(self.path)
+        if said := run.trainer._best_replaced(self.path):
+            warn_caller(said)
         self._monitor, self._after = monitor_of(run, *self._asked, "BestCheckpoint"), 0
         best = self.best(run)
         if best and not self._is_of(run, int(best["step"]) + run.now.start):

@@ -186,16 +186,12 @@ class SeveralAdapters(ExportableState):
         Raises:
             UsageError: the file has steps of other adapters that the trainer does not have.
         """
-        try:
-            found = read_adapter_steps(path)
-        except ArtifactError:
-            return
+        found = self._steps_in(path)
         # One of a single adapter is replaced by each run.
         if len(found) < 2:
             return
-        mine = {name: self.steps if it is None else it.steps for name, it in self._adapters.items()}
-        there = [name for name, steps in found.items() if steps and name != self._active]
-        if lost := [name for name in there if not mine.get(name)]:
+        there = {name: each for name, each in found.items() if name != self._active}
+        if lost := [name for name, (steps, mine) in there.items() if steps and not mine]:
             raise UsageError(
                 f"the checkpoint has the adapters {', '.join(found)}, and this run would replace "
                 f"it without the steps of {', '.join(lost)}",
@@ -203,6 +199,26 @@ class SeveralAdapters(ExportableState):
                 hint="give another file, or remove this one; a run of a trainer that has loaded it "
                 "keeps them",
             )
+
+    def _best_replaced(self, path: str | os.PathLike[str]) -> str:
+        """What is to be said where the best of other adapters is in a file that a run writes."""
+        others = self._adapters.keys() - {self._active}
+        said = ", ".join(
+            f"{name} of step {there} by that of step {here}"
+            for name, (there, here) in self._steps_in(path).items()
+            if name in others and there != here
+        )
+        keeps = "a file for each adapter keeps the best of each"
+        return f"{os.fspath(path)}: the run replaces {said}; {keeps}" if said else ""
+
+    def _steps_in(self, path: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
+        """The steps of adapters in a file, and here; none where it is no checkpoint."""
+        try:
+            found = read_adapter_steps(path)
+        except ArtifactError:
+            return {}
+        mine = {name: self.steps if it is None else it.steps for name, it in self._adapters.items()}
+        return {name: (steps, mine.get(name, 0)) for name, steps in found.items()}
 
     def _check_known(self, name: str) -> None:
         adapter_arguments(self._manifest)

@@ -91,6 +91,20 @@ def test_the_best_is_of_the_adapter_at_work(artifact: odtc.Artifact, tmp_path: P
         assert trainer.active_adapter == "alice"
 
 
+def test_it_is_said_that_the_best_of_another_is_replaced(
+    artifact: odtc.Artifact, tmp_path: Path
+) -> None:
+    """A file has of each other adapter what the trainer has of it, which may not be its best."""
+    best = lambda: [odtc.BestCheckpoint(tmp_path / "best", "loss")]  # noqa: E731
+    with fresh(artifact, "alice") as trainer:
+        run(trainer, 1, callbacks=best())
+        run(trainer, 2)
+        trainer.add_adapter("bob")
+        trainer.set_adapter("bob")
+        with pytest.warns(UserWarning, match="replaces alice of step 1 by that of step 3; a file"):
+            run(trainer, 1, callbacks=best())
+
+
 @pytest.fixture(scope="module")
 def two(artifact: odtc.Artifact, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of runs of `default`, of two steps, and of `bob`, of three, who is at work."""
