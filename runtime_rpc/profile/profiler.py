@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any
 
+from odtc.backends.targets import CPU
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan
 from odtc.core.errors import UnsupportedError, UsageError
@@ -103,6 +104,7 @@ def profiling(
             samples=sampled.samples,
             parameter_bytes=manifest.sizes.parameters,
             optimizer_bytes=manifest.sizes.optimizer,
+            on_gpu=session.kind != CPU,
         )
     )
 

@@ -114,6 +114,7 @@ class Profile:
         samples: of the same time.
         parameter_bytes: of weights.
         optimizer_bytes: of the optimizer's state.
+        on_gpu: whether operators ran on a GPU, and cores of the CPU were busy with other things.
     """
 
     model: str
@@ -124,6 +125,7 @@ class Profile:
     samples: Samples
     parameter_bytes: int
     optimizer_bytes: int
+    on_gpu: bool = False
 
     @property
     def emulated(self) -> bool:
@@ -194,7 +196,8 @@ class Profile:
 
         Returns:
             `utilization` in percent, the mean of all cores; `frequency` in hertz, likewise;
-            `gpu` in percent; `power` in watts; those that are known.
+            `gpu` in percent; `power` in watts; those that are known. Of operators on a GPU none of
+            the cores, which wait for it.
         """
         calls = self.calls_of(numbers)
         found = {name: _mean(group, calls) for name, group in self._state_series.items()}
@@ -203,9 +206,10 @@ class Profile:
     @cached_property
     def _state_series(self) -> dict[str, list[Series]]:
         samples = self.samples
-        frequencies = (samples.series.get(f"{core}.frequency") for core in samples.cores)
+        cores = [] if self.on_gpu else samples.cores
+        frequencies = (samples.series.get(f"{core}.frequency") for core in cores)
         return {
-            "utilization": [samples.utilization(core) for core in samples.cores],
+            "utilization": [samples.utilization(core) for core in cores],
             "frequency": [series for series in frequencies if series],
             "gpu": [samples.utilization("gpu")],
             "power": [samples.power()],

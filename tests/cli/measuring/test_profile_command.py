@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,15 @@ def test_the_tables_say_what_was_found() -> None:
     assert "3.0 MiB, at gradient of first" in "\n".join(lines)
     assert rows["energy"] == ["energy", "2.00", "J"]
     assert "gpu: denied ([Errno 13] no)" in lines
+
+
+def test_cores_that_wait_for_a_gpu_are_in_the_summary_alone() -> None:
+    lines = report(replace(drawn(), on_gpu=True), {})
+    heads = [line.split() for line in lines if line.startswith(("part ", "operator "))]
+    assert heads[0] == ["part", "ms", "share", "calls", "GPU,", "%", "W"]
+    assert "cores," not in heads[1]
+    assert "GHz" not in heads[1]
+    assert any(line.startswith("utilisation of cores, %") for line in lines)
 
 
 def test_emulated_times_are_stamped() -> None:
