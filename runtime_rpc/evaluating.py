@@ -115,7 +115,6 @@ class Evaluating(DeviceState):
         )
         return predicted(cast("Predicting", self), data, output, options, ema=ema)
 
-    @alone
     def can_fill_rows(self) -> bool:
         """Whether what fills the rows of a batch up changes nothing of the outputs before it.
 
@@ -123,4 +122,12 @@ class Evaluating(DeviceState):
         other steps no row is filled up.
         """
         evaluations = self._evaluations
-        return isinstance(evaluations, LengthEvaluations) and evaluations.is_exact()
+        if not isinstance(evaluations, LengthEvaluations):
+            return False
+        # What makes batches asks while a step is taken, too.
+        known = evaluations.known_exact
+        return self._look_at_rows(evaluations) if known is None else known
+
+    @alone
+    def _look_at_rows(self, evaluations: LengthEvaluations) -> bool:
+        return evaluations.is_exact()

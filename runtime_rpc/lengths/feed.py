@@ -22,12 +22,13 @@ class LengthEvaluations:
 
     Attributes:
         rows: of the step.
+        known_exact: what `is_exact` found; None before it was asked.
     """
 
     def __init__(self, manifest: Manifest, engine: Engine) -> None:
         self.rows, self._manifests = Rows(manifest), manifest.lengths
         self._at = {n: Evaluations(each, engine) for n, each in self._manifests.items()}
-        self._is_exact: bool | None = None
+        self.known_exact: bool | None = None
         shortest = self._manifests[self.rows.lengths[-1]]
         self._shortest = {each.output.name: each.output.shape for each in shortest.evaluations}
 
@@ -38,9 +39,9 @@ class LengthEvaluations:
 
     def is_exact(self) -> bool:
         """Whether what fills rows up changes nothing before it."""
-        if self._is_exact is None:
-            self._is_exact = is_exact(self._manifests, self._at, self.rows)
-        return self._is_exact
+        if self.known_exact is None:
+            self.known_exact = is_exact(self._manifests, self._at, self.rows)
+        return self.known_exact
 
     def of(self, x: Feed, output: str | None, instead: Instead) -> np.ndarray:
         """An output for rows of any length; see `Trainer.evaluate` for arguments and errors."""

@@ -145,3 +145,11 @@ def test_what_was_sent_ahead_is_of_its_length_alone(
             return [*found, native.step(LR)]
 
     assert losses(is_sent=True) == losses(is_sent=False)
+
+
+def test_batches_are_joined_while_a_step_is_taken(artifact: odtc.Artifact) -> None:
+    """A GPU asks for the next batch meanwhile."""
+    parts = [ragged(MODULE, (width,) * 3, width, width) for width in (3, 9, 4, 12)]
+    with artifact.trainer() as trainer:
+        trainer.fit(parts, lr=LR, validation=parts)
+        assert trainer.steps == 6
