@@ -27,6 +27,7 @@ from odtc.cli.console import (
     say_held,
     writing,
 )
+from odtc.cli.empty_words import check_filled
 from odtc.cli.idle import idle_notes
 from odtc.cli.interrupts import StopRequest, interruption
 from odtc.cli.last_resort import second_request_ends
@@ -184,6 +185,7 @@ def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     try:
         parser = build_parser()
+        check_filled(words)
         words, notes = by_new_names(parser, words)
         notes += repeated_notes(parser, words)
         taken = take_options(parser, words)
