@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from odtc.core.artifact.manifest import Manifest
-from odtc.core.errors import UsageError
+from odtc.core.errors import DataError, UsageError
 from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.names import listed
@@ -127,7 +127,13 @@ def held_source(
         DataError: there are none, or they do not fit the step.
     """
     held = [{**x, **y} for x, y in batches]
-    arrays = joining(held) if held else {}
+    if not held:
+        raise DataError(
+            "a pass over the validation data gives no batch",
+            where="validation",
+            hint="give batches, or leave it out; a generator gives them once",
+        )
+    arrays = joining(held)
     found = samples_in(arrays, [*arrays], wanted_by(manifest, ReadOptions(), own or known), "data")
     return replace(found, class_names=own or found.class_names)
 

@@ -92,6 +92,9 @@ OF_RUNS: dict[str, Cause] = {
     "batches of several shapes": trainer(
         lambda it: it.fit([(IMAGES[:3], LABELS[:3]), (IMAGES[:3, :, 1:], LABELS[:3])], lr=0.1)
     ),
+    "validation of no batches": trainer(
+        lambda it: it.fit((IMAGES, LABELS), lr=0.1, validation=iter([]))
+    ),
     "label out of range": train_on(x=IMAGES, y=np.arange(BATCH)),
     "label negative": train_on(x=IMAGES, y=LABELS - 1),
     "labels float": train_on(x=IMAGES, y=LABELS + 0.5),
