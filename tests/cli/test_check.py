@@ -107,9 +107,7 @@ REFUSED: dict[str, tuple[Model, list[str], ExitCode, str]] = {
         "the output 'x' cannot be trained: it is an input or a constant of the model",
     ),
     "no weights": (without_weights, [], ExitCode.USAGE, "holds no weights that can be trained"),
-    "an empty text": (linear, ["--precision", ""], ExitCode.USAGE, "precision is '', and no text"),
-    "an empty choice": (linear, ["--train", ""], ExitCode.USAGE, "train[0] is '', and no text"),
-    "no database": (linear, ["--database", ""], ExitCode.USAGE, "database is '', and no path"),
+    "an empty text": (linear, ["--precision", ""], ExitCode.USAGE, "--precision is given an empty"),
     "a huge seed": (linear, ["--seed", "9" * 30], ExitCode.USAGE, "seed is an integer of 100 bits"),
     "no such weight": (linear, ["--train", "v"], ExitCode.USAGE, "no trainable parameter matches"),
     "no such group": (
