@@ -38,6 +38,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "quantization of a GPU": compile_digits("--quantize", "int4", "--target", "android-opencl"),
     "command unknown": lambda _: ["trian"],
     "command missing": lambda _: [],
+    "an empty text": train("--device", ""),
     "option unknown": compile_digits("--fast"),
     "target unknown": compile_digits("--target", "android-gpu"),
     "GPU unknown": compile_digits("--target", "android-opencl{gpu=mali-g77ae}"),
@@ -125,7 +126,7 @@ OF_OPTIONS: dict[str, Cause] = {
     "a base model without a folder": train("--base-model", "tiny"),
     "an adapter's name of an artifact without": train("--adapter", "bob", "--checkpoint", "c"),
     "an adapter without a checkpoint": train("--adapter", "bob"),
-    "an adapter without a name": train("--adapter", "", "--checkpoint", "c"),
+    "an adapter's name malformed": train("--adapter", "a/b", "--checkpoint", "c"),
     "adapters for llama.cpp of an artifact without": train(
         "--export-gguf", "a.gguf", "--base-config", "config.json"
     ),
@@ -150,7 +151,7 @@ OF_OPTIONS: dict[str, Cause] = {
         )
     ),
     "predict: an adapter without a checkpoint": predict("--adapter", "bob"),
-    "predict: an adapter without a name": predict("--adapter", "", "--checkpoint", "c"),
+    "predict: an adapter's name malformed": predict("--adapter", "a/b", "--checkpoint", "c"),
     "export-training without an export": train("--export-training"),
     "no-verify without an export": train("--no-verify"),
     "no-merge without adapters": train("--export", "apart.onnx", "--no-merge"),
