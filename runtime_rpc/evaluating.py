@@ -120,7 +120,11 @@ class Evaluating(DeviceState):
 
         It is found out once, of a step of several lengths (`--lengths`), by its own outputs; of
         other steps no row is filled up.
+
+        Raises:
+            UsageError: the trainer is closed.
         """
+        self._turns.check()
         evaluations = self._evaluations
         if not isinstance(evaluations, LengthEvaluations):
             return False

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from odtc.core.errors import DataError, UsageError
-from odtc.runtime_rpc.feed.calling import learning_rate, pairs, plain_arguments
+from odtc.runtime_rpc.feed.calling import NO_RATE, learning_rate, pairs, plain_arguments
 
 
 class Trainer:
@@ -50,7 +50,9 @@ def test_other_things_are_none(rate: object) -> None:
 
 
 def test_a_rate_that_was_left_out_is_asked_for() -> None:
-    with pytest.raises(DataError, match="give one, such as"):
+    with pytest.raises(DataError, match=r"no learning rate is given\n.*\n.*give one, such as"):
+        learning_rate(NO_RATE)
+    with pytest.raises(DataError, match="the learning rate nan is not a finite float32"):
         learning_rate(np.nan)
 
 
