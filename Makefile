@@ -17,14 +17,15 @@ BESIDE := $(PYTHON) -m tests.beside $(VENV)/bin/pyright
 # Debian package = a command or a file that it brings. The linker is needed to compile; qemu and
 # unshare run the stand-in for a phone, busybox is its shell, and adb reaches it; llvm-mca, and the qemu
 # that takes plugins, are for the tests of a phone's kernels, Chromium for that of a page; g++, the
-# OpenCL headers and PoCL are for host-opencl, g++ for aarch64 for the stand-in's OpenCL, the Vulkan
+# OpenCL headers and PoCL are for host-opencl, compilers for aarch64 for the stand-in's programs, the Vulkan
 # headers and Mesa's drivers for host-vulkan; spirv-val checks its kernels, and the validation layer
 # what the runtime asks Vulkan for; the JDK is for the native runtime's tests, clang and CMake for
 # those of what an app is given.
 # `make setup SYSTEM=lld=ld.lld` goes without these.
 SYSTEM := lld=ld.lld qemu-user-static=qemu-aarch64-static qemu-user=qemu-aarch64 \
 	util-linux=unshare llvm-19=llvm-mca-19 adb=adb busybox-static=busybox chromium=chromium \
-	g++=g++ openjdk-17-jdk-headless=javac \
+	g++=g++ gcc-aarch64-linux-gnu=aarch64-linux-gnu-gcc g++-aarch64-linux-gnu=aarch64-linux-gnu-g++ \
+	openjdk-17-jdk-headless=javac \
 	clang-15=clang-15 cmake=cmake clinfo=clinfo zsh=zsh fish=fish \
 	ocl-icd-libopencl1=/usr/lib/x86_64-linux-gnu/libOpenCL.so.1 \
 	pocl-opencl-icd=/etc/OpenCL/vendors/pocl.icd \
