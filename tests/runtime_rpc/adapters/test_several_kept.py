@@ -15,7 +15,8 @@ from odtc.core.errors import ArtifactError, NumericError
 from odtc.core.specs import Role
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import Code, NativeError
-from odtc.runtime_rpc.state.checkpoint import read_run
+from odtc.runtime_rpc.state.checkpoint import read_run, write_checkpoint
+from odtc.runtime_rpc.state.parked import saved_arguments
 from tests.native.parity import unpacked
 from tests.runtime_rpc.adapters.several import BATCH, LORA, LR, TARGET, Net, batch, kept
 
@@ -236,3 +237,17 @@ def test_damaged_lists_of_adapters(
         with pytest.raises(ArtifactError, match="the checkpoint is damaged"):
             trainer.load_checkpoint(tmp_path / "c")
         assert kept(trainer) == before
+
+
+def test_a_file_of_an_adapter_brings_no_base(artifact: odtc.Artifact, tmp_path: Path) -> None:
+    """One that has some is none: the native runtime refuses it, and changes nothing."""
+    trainer = trained(artifact, "alice", "bob")
+    manifest, path = trainer.manifest, tmp_path / "one.ckpt"
+    tensors = trainer._read(*saved_arguments(manifest, trainer.steps))
+    frozen = [item.spec.name for item in manifest.of_role(Role.FROZEN)]
+    tensors |= {name: tensors[name] + 1 for name in frozen}
+    write_checkpoint(path, manifest, trainer.steps, tensors, {}, base=False)
+    with NativeTrainer(unpacked(artifact, tmp_path / "members"), 1) as native:
+        with pytest.raises(NativeError, match="does not fit the step, which has no first") as error:
+            native.load_checkpoint(path)
+        assert error.value.code == Code.MISFIT
