@@ -57,6 +57,19 @@ class StopRequest:
 
 
 @contextmanager
+def held() -> Iterator[None]:
+    """A block at the end of which come the signals that ask for an end; Windows holds none."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def interruption(*, at_once: bool, asked: StopRequest | None = None) -> Iterator[StopRequest]:
     """Yields what notes the first signal that asks for an end.
 

@@ -8,9 +8,11 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from odtc.cli import completion
@@ -29,7 +31,7 @@ from odtc.cli.console import (
 )
 from odtc.cli.empty_words import check_filled
 from odtc.cli.idle import idle_notes
-from odtc.cli.interrupts import StopRequest, interruption
+from odtc.cli.interrupts import StopRequest, held, interruption
 from odtc.cli.last_resort import second_request_ends
 from odtc.cli.measuring import bench, compare, db, profile, report, sweep, tune
 from odtc.cli.model import adapt, check, export, export_app, generate, inspect, predict
@@ -161,6 +163,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    # To find the folder, Python writes a file there and removes it: nothing may come in between.
+    with held(), suppress(OSError):
+        tempfile.gettempdir()
     asked = StopRequest()
     try:
         with interruption(at_once=True, asked=asked):

@@ -1,6 +1,8 @@
 """Ctrl-C between any two steps of making and removing what is temporary: the end removes it."""
 
 import itertools
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from odtc.cli.interrupts import ENDS
 from odtc.core.disk import left_behind
 from odtc.core.disk.files import atomic_write
 from odtc.core.disk.left_behind import remove_all, temporary_folder
@@ -67,3 +70,24 @@ def test_an_interrupt_between_any_two_steps_leaves_nothing(
             assert number > 100
             break
     assert not left_behind._folders.keys() | left_behind._files
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_while_the_folder_for_temporary_files_is_found_leaves_nothing(
+    number: int, tmp_path: Path
+):
+    """Python tries a folder by a file in it; the signal comes when that is there."""
+    code = f"""
+import os, tempfile
+from odtc.cli.main import main
+remove = os.unlink
+def unlink(path, *args, **named):
+    os.kill(os.getpid(), {int(number)})
+    remove(path, *args, **named)
+os.unlink = unlink
+main(["--version"])
+"""
+    own = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], check=False, env=own)
+    assert done.returncode == -number
+    assert not list(tmp_path.iterdir())
