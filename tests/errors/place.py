@@ -1,5 +1,6 @@
 """Where an error is caused, and what causes one."""
 
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -46,9 +47,15 @@ class Place:
         ]
 
     def files_left(self) -> list[Path]:
-        """Returns files that should not be left at the end."""
+        """Returns files that should not be left at the end.
+
+        By `os.walk`, which minds no folder that a thread removes meanwhile.
+        """
         folders = (self.outputs, Path(tempfile.gettempdir()))
-        return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        found = [
+            Path(at, name) for top in folders for at, _, names in os.walk(top) for name in names
+        ]
+        return [path for path in found if path.is_file()]
 
     def small_disk(self, kilobytes: int) -> Path:
         """A folder with that much room; where none can be made, CI fails and others skip."""
