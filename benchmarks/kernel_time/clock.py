@@ -1,5 +1,6 @@
 """Takes the time of every kernel of a step."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax
 
-from benchmarks.kernel_time.calls import KernelCall, call_of
+from benchmarks.kernel_time.calls import KernelCall
 from benchmarks.virtual_machine import VirtualMachineHere
 from odtc.runtime_rpc.server.measure.call_clock import BOOKKEEPING
+
+# A kernel's last argument is its workspace, if it has one: bytes in a row.
+_WORKSPACE = "uint8"
 
 
 @dataclass(frozen=True)
@@ -54,3 +59,14 @@ def _same(calls: Sequence[KernelCall]) -> tuple[str, tuple[tuple[int, ...], ...]
     """Returns a call's name, shapes and bytes, which must be the same in every step."""
     ((name, shapes, moved),) = {(call.name, call.shapes, call.bytes) for call in calls}
     return name, shapes, moved
+
+
+def call_of(name: str, arguments: Sequence[Any], seconds: float) -> KernelCall:
+    """A call, from what the virtual machine hands to a kernel."""
+    tensors = [value for value in arguments if isinstance(value, tvm.runtime.Tensor)]
+    if len(tensors[-1].shape) == 1 and str(tensors[-1].dtype) == _WORKSPACE:
+        tensors.pop()
+    shapes = tuple(tuple(int(size) for size in tensor.shape) for tensor in tensors)
+    widths = [np.dtype(str(tensor.dtype)).itemsize for tensor in tensors]
+    moved = sum(math.prod(s) * width for s, width in zip(shapes, widths, strict=True))
+    return KernelCall(name, shapes, moved, seconds)

@@ -1,5 +1,7 @@
 """The roofline of a step on a GPU: its calls, their times on the device, and their families."""
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -78,3 +80,9 @@ def test_a_family_is_compared_with_its_bounds() -> None:
 )
 def test_a_name_says_what_family_it_is(kernel: str, family: str) -> None:
     assert family_of(kernel) == family
+
+
+def test_steps_are_timed_where_there_is_no_compiler() -> None:
+    """A machine with a GPU that is rented has no TVM."""
+    code = "import sys; sys.modules.update(tvm=None, tvm_ffi=None, onnx=None); import benchmarks.gpu.run"
+    subprocess.run([sys.executable, "-c", code], check=True)
