@@ -92,6 +92,15 @@ def side_by_side(block: s_tir.SBlock) -> int:
     return count
 
 
+def are_results_side_by_side(block: s_tir.SBlock) -> bool:
+    """Whether neighbours in the result read neighbours in memory, of all that they tell apart."""
+    last = [v for v in block.iter_vars if int(v.iter_type) == SPATIAL][-1:]
+    regions = [
+        read for read in block.reads if not _is_written(block, read) and _uses(read.region, last)
+    ]
+    return bool(regions) and all(_follows(read, last) for read in regions)
+
+
 def _is_written(block: s_tir.SBlock, read: ir.TensorRegion) -> bool:
     return any(read.source.same_as(write.source) for write in block.writes)
 
