@@ -26,6 +26,8 @@ Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 # Sorted indices whose rows a work-item adds up.
 _PART = 32
+# Indices that a work-item compares one with, to find how many come before it.
+_COMPARED = 256
 
 
 def take_gradient_rules() -> dict[str, Rule]:
@@ -104,18 +106,38 @@ class _Order:
         with T.parallel(count) as each, T.sblock("row"):
             n = T.axis.spatial(count, each)
             T.buffer_store(found, tirx.floormod(indices[n], size).astype("int32"), [n])
+        counts = self._emit_counts(found)
         with T.parallel(count) as each, T.sblock("rank"):
             n = T.axis.spatial(count, each)
-            T.reads(_whole(found))
+            T.reads(_whole(found), _whole(counts))
             T.writes(_whole(self.numbers), _whole(self._rows))
             rank = T.sblock_alloc_buffer((1,), "int32", scope="local")
             T.buffer_store(rank, tirx.const(0, "int32"), [0])
-            with T.serial(count) as m:
-                is_equal = tirx.all(tirx.EQ(found[m], found[n]), m < n)
-                is_before = tirx.any(found[m] < found[n], is_equal)
-                T.buffer_store(rank, rank[0] + is_before.astype("int32"), [0])
+            with T.serial(int(counts.shape[0])) as piece:
+                T.buffer_store(rank, rank[0] + counts[piece, n], [0])
             T.buffer_store(self.numbers, n, [rank[0]])
             T.buffer_store(self._rows, found[n], [rank[0]])
+
+    def _emit_counts(self, found: tirx.Buffer) -> tirx.Buffer:
+        """Emits how many of each piece of the indices come before an index: `[piece, index]`."""
+        count = self._count
+        pieces = -(-count // _COMPARED)
+        counts = T.sblock_alloc_buffer((pieces, count), "int32")
+        with T.parallel(pieces * count) as each, T.sblock("count"):
+            item = T.axis.spatial(pieces * count, each)
+            piece, n = item // count, item % count
+            T.reads(_whole(found))
+            T.writes(counts[piece, n])
+            before = T.sblock_alloc_buffer((1,), "int32", scope="local")
+            T.buffer_store(before, tirx.const(0, "int32"), [0])
+            begin = piece * _COMPARED
+            with T.serial(tirx.min(count - begin, _COMPARED)) as step:
+                m = begin + step
+                is_equal = tirx.all(tirx.EQ(found[m], found[n]), m < n)
+                is_before = tirx.any(found[m] < found[n], is_equal)
+                T.buffer_store(before, before[0] + is_before.astype("int32"), [0])
+            T.buffer_store(counts, before[0], [piece, n])
+        return counts
 
     @property
     def read(self) -> list[tirx.BufferRegion]:

@@ -76,15 +76,15 @@ def take_kernel(
         result: T.Buffer((outer, count, inner), dtype),
     ):
         for row in loop(outer * count):
-            with T.sblock("row"):
-                r = T.axis.spatial(outer * count, row)
-                T.reads(data[r // count, 0:size, 0:inner], indices[r % count])
-                T.writes(result[r // count, r % count, 0:inner])
-                source = T.sblock_alloc_buffer((1,), index, scope="local")
-                source[0] = T.floormod(indices[r % count], size)
-                for i in range(inner):
+            for column in T.serial(inner, annotations={INDEPENDENT: inner}):
+                with T.sblock("element"):
+                    r, i = T.axis.remap("SS", [row, column])
+                    T.reads(data[r // count, 0:size, i], indices[r % count])
+                    T.writes(result[r // count, r % count, i])
                     result[r // count, r % count, i] = _known(
-                        indices[r % count], size, data[r // count, source[0], i]
+                        indices[r % count],
+                        size,
+                        data[r // count, T.floormod(indices[r % count], size), i],
                     )
 
     return of_rows(take, size, outer * inner * np.dtype(dtype).itemsize, count)
