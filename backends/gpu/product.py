@@ -235,7 +235,11 @@ class _Copy:
         # Float16 is rounded, element by element.
         self._lanes = operand.lanes if near.dtype == "float32" else 1
         self._size = near.terms * near.width // self._lanes
-        self._turns = parts_of(self._size, self._items)
+        # Along the width, all turns of an item have one place: where a window lies is found once.
+        # Vectors are of no windows that a place has to be found in.
+        row = 1 if operand.along_sum or self._lanes > 1 else near.width
+        self._step = self._items // row * row or self._items
+        self._turns = parts_of(self._size, self._step)
         of_many = vector_type(near.dtype, self._lanes)
         self._held = T.sblock_alloc_buffer((self._turns,), of_many, scope="local")
 
@@ -259,7 +263,7 @@ class _Copy:
         with T.unroll(self._turns) as turn:
             k, at = self._place(turn)
             term, is_there = self._slices.term(number, k)
-            inside = tirx.all(first + at < length, *is_there)
+            inside = tirx.all(first + at < length, *is_there, *self._exists(turn))
             value = neighbours(self._operand.read(n, first + at, term), self._lanes)
             value = rounded(value, self._near.dtype)
             T.buffer_store(self._held, tirx.if_then_else(inside, value, zero), [turn])
@@ -276,18 +280,27 @@ class _Copy:
                 for lane in range(self._lanes):
                     self._near.write(k + lane, at, tirx.Shuffle([value], [lane]))
 
-            if self._turns * self._items == self._size:
-                write()
-            else:
-                with T.If(turn * self._items + self._number < self._size), T.Then():
+            if tests := self._exists(turn):
+                with T.If(tirx.all(*tests)), T.Then():
                     write()
+            else:
+                write()
+
+    def _exists(self, turn: ir.Expr) -> list[ir.Expr]:
+        """Conditions under which an item copies something in a turn."""
+        tests = []
+        if self._step < self._items:
+            tests.append(self._number < self._step)
+        if self._turns * self._step > self._size:
+            tests.append(turn * self._step + self._number < self._size)
+        return tests
 
     def _place(self, turn: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Returns the first element that an item copies in a turn.
 
         Items side by side copy what lies side by side in memory.
         """
-        flat, lanes = turn * self._items + self._number, self._lanes
+        flat, lanes = turn * self._step + self._number, self._lanes
         if self._operand.along_sum:
             vectors = self._near.terms // lanes
             return flat % vectors * lanes, flat // vectors
