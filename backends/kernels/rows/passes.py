@@ -22,6 +22,8 @@ from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 
 # Vectors that a sum is kept in: an addition takes about as many cycles.
 VECTORS = 4
+# Steps of a team that are written out, so that their loads need not wait for each other.
+_AT_ONCE = 4
 # Below this many elements a kernel is not worth a second thread.
 PARALLEL_ELEMENTS = 1 << 14
 
@@ -142,17 +144,25 @@ class Row:
         """Runs a body for each element of the row, by the item of the team that has it."""
         items, item, total = _items(self.lanes), _ITEM.get(), self.segments * self.size
         steps = -(-total // (items * self.parts))
-        with T.serial(steps) as step:
-            flat = (self.part * steps + step) * items + item
+        # Steps in which every item of every team has an element.
+        whole = max(min(total // items - (self.parts - 1) * steps, steps), 0)
 
-            def run() -> None:
-                body(*unflatten(flat, [self.segments, self.size]))
+        def place(step: ir.Expr) -> ir.Expr:
+            return (self.part * steps + step) * items + item
 
-            if self.parts * steps * items == total:
-                run()
-            else:
-                with T.If(flat < total), T.Then():
-                    run()
+        def take(step: ir.Expr) -> None:
+            body(*unflatten(place(step), [self.segments, self.size]))
+
+        turns, rest = divmod(whole, _AT_ONCE)
+        if turns:
+            with T.serial(turns) as turn, T.unroll(_AT_ONCE) as number:
+                take(turn * _AT_ONCE + number)
+        if rest:
+            with T.serial(rest) as step:
+                take(turns * _AT_ONCE + step)
+        if steps > whole:
+            with T.serial(steps - whole) as late, T.If(place(whole + late) < total), T.Then():
+                take(whole + late)
 
     def _fold_shared(self, terms: Terms, rule: tuple[float, Combine], count: int) -> list[ir.Expr]:
         """The terms of each item, then those of all, by halves, in memory that the team shares."""
