@@ -5,7 +5,8 @@
 #include "text.h"
 
 void odtc_add_figure(odtc_gpu_figures *figures, const char *name, double value) {
-  if (figures->count == ODTC_GPU_MOST_FIGURES || !isfinite(value)) return;
+  /* NVIDIA's driver for Vulkan (580) says of kernels that they have 2^36 bytes of local memory. */
+  if (figures->count == ODTC_GPU_MOST_FIGURES || !isfinite(value) || value > UINT32_MAX) return;
   struct odtc_gpu_figure *each = figures->each + figures->count++;
   snprintf(each->name, sizeof each->name, "%s", name);
   odtc_make_utf8(each->name); /* a name that was cut */

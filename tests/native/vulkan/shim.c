@@ -5,7 +5,8 @@
 //   NO_MEMORY  for buffers of so many bytes or more, in memory that the host does not see
 //   QUEUES     2: of what is one queue, as if there were two
 //   PLAIN      a device with no feature beyond what each has
-//   STATISTICS of pipelines: a subgroup of 64 items, 40 registers, half of all items at once
+//   STATISTICS of pipelines: a subgroup of 64 items, 40 registers, half of all items at once; and more
+//              local memory than a device has, as one driver says
 //   RECORDED   what is recorded goes to stderr: a "d" for each launch, a "b" for each barrier
 #include <dlfcn.h>
 #include <stdio.h>
@@ -94,14 +95,15 @@ static VkResult vk_GetPipelineExecutableStatisticsKHR(VkDevice device, const VkP
   } SAID[] = {{"Register Count", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR, {.u64 = 40}},
               {"Spilled", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR, {.i64 = -1}},
               {"Occupancy", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR, {.f64 = 0.5}},
+              {"Local Memory Size", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR, {.u64 = (uint64_t)1 << 36}},
               {"Is Cached", VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR, {.b32 = VK_TRUE}}};
   (void)device, (void)info;
-  for (uint32_t n = 0; found && n < 4 && n < *count; ++n) {
+  for (uint32_t n = 0; found && n < 5 && n < *count; ++n) {
     strcpy(found[n].name, SAID[n].name);
     found[n].format = SAID[n].format;
     found[n].value = SAID[n].value;
   }
-  *count = 4;
+  *count = 5;
   return VK_SUCCESS;
 }
 
