@@ -17,6 +17,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from odtc.core.coded import Coded
+from odtc.core.counted import Counted
 from odtc.core.disk.file_limits import MOST_PROPAGATED
 from odtc.core.errors import ModelError
 from odtc.core.ir.place import Place
@@ -51,6 +52,7 @@ class Graph:
         idle: those of the notes that say what was asked for and changes nothing.
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.
+        counted: what of inputs and labels a loss inside of the model reads, where it may ignore it.
         seed: of the masks of dropout.
         places: where the samples of a batch lie in inputs and labels that hold some.
         bound: inputs that are not fed: the value of each that the user gave, else None.
@@ -82,6 +84,7 @@ class Graph:
     idle: list[str] = field(default_factory=list)
     labels: tuple[TensorSpec, ...] = ()
     classes: dict[str, Classes] = field(default_factory=dict)
+    counted: tuple[Counted, ...] = ()
     seed: int = 0
     places: dict[str, Place] = field(default_factory=dict)
     bound: dict[str, Any] = field(default_factory=dict)

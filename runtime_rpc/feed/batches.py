@@ -14,7 +14,7 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec
 from odtc.runtime_rpc.feed.arrays import as_array, cast
-from odtc.runtime_rpc.feed.class_numbers import check_class_numbers
+from odtc.runtime_rpc.feed.class_numbers import check_class_numbers, check_counted
 from odtc.runtime_rpc.feed.features import FeatureFeed
 from odtc.runtime_rpc.feed.indices import check_indices
 from odtc.runtime_rpc.feed.shape_hints import shape_hint
@@ -161,7 +161,7 @@ class FeedConverter:
         self._wanted = {role: manifest.fed(role) for role in (Role.INPUT, Role.LABEL)}
         self._names = {role: [i.spec.name for i in items] for role, items in self._wanted.items()}
         self._of_a_call = {role: manifest.of_role(role) for role in self._wanted}
-        self._bound = manifest.bound
+        self._bound, self._counted = manifest.bound, manifest.counted
         kept = [item for each in manifest.features for item in each.arguments]
         self._features = (*kept, *self._of_a_call[Role.INPUT])
         self._was_fed = False
@@ -176,6 +176,7 @@ class FeedConverter:
             return self._over_features(x, y)
         check_bound(x, self._bound)
         fed = self._fitted(x, Role.INPUT) | self._fitted({} if y is None else y, Role.LABEL)
+        check_counted(fed, self._counted)
         # One batch shows it: the others pay nothing.
         if not self._was_fed and (said := note_of_unshifted(fed)):
             warn_caller(said)

@@ -1,11 +1,14 @@
 """Checks labels that are class numbers: one outside would be read past a row of scores."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
+from odtc.core.counted import Counted
 from odtc.core.errors import DataError
 from odtc.core.ir.place import Place
 from odtc.core.printable import printable
-from odtc.core.specs import Classes, TensorSpec
+from odtc.core.specs import Argument, Classes, TensorSpec
 
 # What segmentations label pixels with that belong to no class.
 _VOID = 255
@@ -54,6 +57,24 @@ def check_class_numbers(
             hint=f"the model has {classes.count} classes, counted from 0"
             + _how_to_ignore(int(labels.flat[first]), classes),
         )
+
+
+def check_counted(fed: Mapping[Argument, np.ndarray], counted: Sequence[Counted]) -> None:
+    """Checks the parts of what is fed that a loss inside of the model reads.
+
+    One that is read as a whole was checked as that.
+
+    Args:
+        fed: to a step.
+        counted: the parts.
+
+    Raises:
+        DataError: a number is outside of the classes, which the loss would leave out.
+    """
+    for each in counted:
+        for item, array in fed.items():
+            if item.spec.name == each.name and not item.classes and array.dtype.kind in "iu":
+                check_class_numbers(each.of(array), each.classes, item.spec, item.place)
 
 
 def _check_rank(labels: np.ndarray, classes: Classes, spec: TensorSpec) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from odtc.core.adapters import Adapter
 from odtc.core.artifact.layout_plan import LayoutPlan
 from odtc.core.coded import Coded, Shared
+from odtc.core.counted import Counted
 from odtc.core.ir.place import Place
 from odtc.core.specs import (
     FED_ROLES,
@@ -70,7 +71,7 @@ class StepPlan:
 
 # Parts of a manifest that only some steps have.
 _OF_SOME = frozenset(
-    ("coded", "columns", "features", "kernels", "length", "normalized", "shared", "shorter")
+    "coded columns counted features kernels length normalized shared shorter".split()
 )
 
 
@@ -189,6 +190,8 @@ class Manifest:
         kernels: bytes of the kernels for each CPU, by LLVM's names of these, where the target has
             several; the first are those that TVM runs.
         coded: weights that are kept as codes.
+        counted: what of inputs and labels a loss inside of the model reads, where it may ignore it,
+            and nothing else makes up the loss.
         features: functions that can go on from features: the step, and evaluations.
         shared: tensors of the model whose bytes an argument has, by name.
         length: of what arguments, plans and evaluations are of, where a step can be taken at
@@ -222,6 +225,7 @@ class Manifest:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kernels: Mapping[str, int] = field(default_factory=dict)
     coded: tuple[Coded, ...] = ()
+    counted: tuple[Counted, ...] = ()
     features: tuple[Features, ...] = ()
     shared: Mapping[str, Shared] = field(default_factory=dict)
     length: int = 0

@@ -16,6 +16,7 @@ from odtc.core.artifact.manifest import (
     StepPlan,
 )
 from odtc.core.coded import Coded, Shared
+from odtc.core.counted import Counted
 from odtc.core.errors import ArtifactError
 from odtc.core.ir.place import Place
 from odtc.core.specs import FED_ROLES, Argument, Block, Classes, Role, TensorSpec
@@ -54,6 +55,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["columns"] = {str(k): tuple(map(str, v)) for k, v in data.get("columns", {}).items()}
         data["kernels"] = {str(k): int(n) for k, n in data.get("kernels", {}).items()}
         data["coded"] = tuple(_coded(item) for item in data.get("coded", ()))
+        data["counted"] = tuple(_counted(item) for item in data.get("counted", ()))
         data["features"] = tuple(_features(item) for item in data.get("features", ()))
         data["shared"] = {k: Shared(**item) for k, item in data.get("shared", {}).items()}
         data["length"] = int(data.get("length", 0))
@@ -135,6 +137,11 @@ def _argument(data: Mapping[str, Any]) -> Argument:
 def _coded(data: Mapping[str, Any]) -> Coded:
     sizes = {key: tuple(map(int, data[key])) for key in ("shape", "blocks")}
     return Coded(**{**data, **sizes})
+
+
+def _counted(data: Mapping[str, Any]) -> Counted:
+    cut = tuple((int(axis), int(before), int(after)) for axis, before, after in data["cut"])
+    return Counted(str(data["name"]), Classes(**data["classes"]), cut)
 
 
 def _place(data: Mapping[str, Any] | None, shape: Sequence[int]) -> Place | None:

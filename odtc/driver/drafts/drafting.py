@@ -16,6 +16,8 @@ from odtc.driver.drafts.source import Source
 from odtc.frontend.coverage import require_trainable
 from odtc.frontend.file.specialize import require_places, specialize
 from odtc.frontend.graph import drop_unread_inputs
+from odtc.frontend.losses.counted import find_counted
+from odtc.frontend.losses.given import InModel
 from odtc.frontend.losses.loss import SUM
 from odtc.frontend.losses.objective import Aim, Objective, join_losses
 from odtc.frontend.losses.weighing import is_weighed, note_of
@@ -111,6 +113,8 @@ def _normalised(sketch: Draft) -> Draft:
     is_cpu = source.target.kind == CPU
     if is_cpu:
         set_codes_apart(graph, source.kept)
+    if [type(aim.loss) for aim in sketch.objective.aims] == [InModel]:
+        graph.counted = find_counted(graph, graph.outputs[0])
     normalize(graph)
     drop_unread_inputs(graph)
     if form:

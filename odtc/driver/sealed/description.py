@@ -67,6 +67,7 @@ def manifest_of(name: str, digest: str, every: Sequence[BuiltPlans]) -> Manifest
         columns=source.columns,
         kernels=_kernels(built, source.target),
         coded=tuple(step.draft.graph.coded.values()),
+        counted=step.draft.graph.counted,
         length=source.length,
         shorter=tuple(map(_shorter, shorter)),
     )

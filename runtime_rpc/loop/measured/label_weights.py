@@ -59,6 +59,7 @@ def uncounted(manifest: Manifest, fed: Mapping[Argument, np.ndarray] | None = No
     if fed is None:
         return Uncounted(next(iter(ignoring.values()), None), is_by_class=bool(weightless))
     held = {item.spec.name: array for item, array in fed.items()}
+    held |= {each.name: each.of(held[each.name]) for each in manifest.counted if each.name in held}
     ignored = (n for name, n in ignoring.items() if name in held and np.any(held[name] == n))
     by_class = (
         np.isin(held[name], numbers) & (held[name] != ignoring.get(name))
@@ -82,7 +83,8 @@ def _weightless(manifest: Manifest) -> dict[str, np.ndarray]:
 def _ignoring(manifest: Manifest) -> dict[str, int]:
     """What is fed that may be ignored, and by which number."""
     fed = manifest.of_role(*FED_ROLES)
-    pairs = ((item.spec.name, item.classes.ignored) for item in fed if item.classes)
+    pairs = [(item.spec.name, item.classes.ignored) for item in fed if item.classes]
+    pairs += [(each.name, each.classes.ignored) for each in manifest.counted]
     return {name: ignored for name, ignored in pairs if ignored is not None}
 
 
@@ -114,13 +116,18 @@ def _rule(terms: Sequence[LossTerm], *, has_lengths: bool) -> Callable[[Labels],
 
 def _rule_of_nodes(manifest: Manifest) -> Callable[[Labels], float] | None:
     """The rule for labels of losses that are nodes of the model, or of a graph: 1 or 0."""
-    ignoring = _ignoring(manifest)
+    counted = manifest.counted
 
     def some(fed: Labels) -> float:
-        held = [fed[name] != ignored for name, ignored in ignoring.items() if name in fed]
-        return float(not held or any(each.any() for each in held))
+        # A step that goes on from features is fed no input that these took the place of.
+        return float(
+            any(
+                each.name not in fed or np.any(each.of(fed[each.name]) != each.classes.ignored)
+                for each in counted
+            )
+        )
 
-    return some if ignoring else None
+    return some if counted else None
 
 
 def _counts(term: LossTerm) -> bool:
