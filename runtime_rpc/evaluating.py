@@ -1,5 +1,6 @@
 """What a trainer computes without a step: outputs in inference mode."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,6 +11,7 @@ from odtc.core.options.kinds import ANYTHING, FLAG, TEXT, optional
 from odtc.core.options.trainer_kinds import READ
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.tables.frames import by_names
+from odtc.runtime_rpc.data.tables.ordering import Ordering
 from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.feed.batches import Feed
 from odtc.runtime_rpc.feed.calling import SEVERAL
@@ -30,6 +32,7 @@ class Evaluating(DeviceState):
     """The methods of a trainer that compute outputs."""
 
     _evaluations: Evaluations | LengthEvaluations
+    _ordering: Ordering
 
     @takes("trainer.evaluate", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
     @alone
@@ -54,11 +57,19 @@ class Evaluating(DeviceState):
             DeviceError: the device failed.
             UsageError: the step keeps no averages.
         """
-        trained = column_names_of(self.progress) or self._manifest.columns
-        found = by_names(x, self._manifest.of_role(Role.INPUT), trained)
+        found = by_names(x, self._manifest.of_role(Role.INPUT), self._columns)
         for note in found.notes:
             warn_caller(note)
         return self._evaluations.of(found.feed, output, self._instead(ema))
+
+    def _trained_columns(self) -> Mapping[str, Sequence[str]]:
+        """Names of the columns of each input in the last run; else those that it normalises."""
+        return column_names_of(self.progress) or self._manifest.columns
+
+    @property
+    def _columns(self) -> Mapping[str, Sequence[str]]:
+        """The same; where there are none, those of DataFrames that steps took."""
+        return self._trained_columns() or self._ordering.names
 
     @takes(
         "trainer.predict",

@@ -33,6 +33,7 @@ from odtc.core.options.kinds import (
 from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.objects.pairing import Pairing
+from odtc.runtime_rpc.data.tables.ordering import Ordering
 from odtc.runtime_rpc.engines.choose import engine_of
 from odtc.runtime_rpc.evaluating import Evaluating
 from odtc.runtime_rpc.feed.batches import Fed, Feed
@@ -124,6 +125,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
         self._converter, self._evaluations = feeding_of(bundle.manifest, self._engine)
         self._label_weights, self._label_weight = LabelWeights(bundle.manifest), 1.0
         self._said_unlabelled = False
+        self._ordering = Ordering(self._manifest.of_role(Role.INPUT), self._trained_columns)
         self.use_threads(threads, cores)
 
     def __enter__(self) -> Self:
@@ -321,7 +323,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
             yield from self._take(steps, upcoming.look, schedule)
 
     def _fed(self, x: Feed, y: Feed | None) -> Fed:
-        fed = self._converter.fed(x, y)
+        fed = self._converter.fed(self._ordering(x), y)
         # Here, as a loader may fill the same arrays again.
         fed.label_weight = self._label_weights.of(fed.whole)
         if not fed.label_weight and not self._said_unlabelled:

@@ -6,7 +6,7 @@ when it comes. Its samples are cut into the batches of the step; what is left of
 the next one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.objects.indexed import class_names_in
 from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.data.source import Arrays, Batch, Stream
+from odtc.runtime_rpc.data.tables.ordering import Ordering
 from odtc.runtime_rpc.feed.batches import count_samples, named_arrays
 from odtc.runtime_rpc.feed.calling import SEVERAL, pairs
 from odtc.runtime_rpc.lengths.joining import Joining
@@ -69,6 +70,11 @@ class Passes:
         manifest: of the step.
         joining: makes one of batches.
         begin: is told the number of each pass before it, to set its order.
+        columns: names of those of each input, by which those of DataFrames are taken; where there
+            are none, those of the first DataFrame are.
+        before: names of the columns of the run before, whose weights are trained on: the same in
+            another order are taken in that one.
+        measured: names of the columns of a validation that was read before the first batch.
         ends: the steps at which passes ended so far.
     """
 
@@ -78,11 +84,18 @@ class Passes:
     manifest: Manifest
     joining: Joining
     begin: Callable[[int], None] = lambda _: None
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    before: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    measured: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ends: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._at = 0
         self._as_pair = Pairing(self.manifest)
+        inputs = self.manifest.fed(Role.INPUT)
+        self._ordering = Ordering(
+            inputs, lambda: self.columns, lambda: self.before, lambda: self.measured
+        )
         self._taking = Taking(self._fed.values(), self.where)
         self._batches = self._all()
 
@@ -178,6 +191,8 @@ class Passes:
         given: Any = {} if fed is None else fed
         if isinstance(fed, list | tuple) and len(names) > 1:
             given = dict(zip(names, fed, strict=False))
+        if role is Role.INPUT:
+            given = self._ordering(given)
         return named_arrays(given, names, role.value, self.manifest.bound)
 
     def _cut(self, held: Batch) -> tuple[Batch, Batch] | None:
@@ -213,8 +228,12 @@ class Passes:
 
     @property
     def column_names(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Named`."""
-        return {}
+        """See `Named`. What is no list is asked for no batch ahead of its time."""
+        if isinstance(self.data, list | tuple) and not self._ordering.names:
+            for x, _ in pairs(self.data[:1], self._as_pair, _PAIRS):
+                self._arrays(Role.INPUT, x)
+        names = self._ordering.names or self.columns
+        return {name: tuple(each) for name, each in names.items()}
 
     @property
     def _fed(self) -> dict[str, Argument]:

@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.same import notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
+from odtc.runtime_rpc.data.tables.ordering import are_turned
 from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import NO_RATE, learning_rate, schedule_of
 from odtc.runtime_rpc.lengths.joining import Joining
@@ -193,7 +194,7 @@ def feed_of(
     """
     manifest = trainer.manifest
     source = source_of(data, manifest, options)
-    if source is not None and _are_turned(source.column_names, before):
+    if source is not None and are_turned(source.column_names, before):
         source = source_of(data, manifest, options, columns=before)
     if source is None:
         if augment:
@@ -203,30 +204,25 @@ def feed_of(
                 where="augment",
                 hint="give a Dataset, arrays or files; or let the loader augment",
             )
-        return _passes(data, trainer, seed)
+        return _passes(data, trainer, seed, before)
     for note in notes_of(source, options, is_trained=True):
         warn_caller(note)
     return Stream(augmented(source, augment, manifest), manifest.batch, seed)
 
 
-def _are_turned(found: Mapping[str, Sequence[str]], before: Mapping[str, Sequence[str]]) -> bool:
-    """Whether the columns of inputs are those of before, and lie in another order."""
-    names = found.keys() & before.keys()
-    return any([*found[n]] != [*before[n]] for n in names) and all(
-        sorted(found[n]) == sorted(before[n]) for n in names
-    )
-
-
-def _passes(data: Any, trainer: Trained, seed: int) -> Passes:
+def _passes(data: Any, trainer: Trained, seed: int, before: Mapping[str, Sequence[str]]) -> Passes:
     """The batches of what can only be gone through."""
     manifest = trainer.manifest
     joining = Joining(manifest, trainer.can_fill_rows)
+    # A run that is taken up has its columns, in the order in which they are trained.
+    known = column_names_of(trainer.progress) or manifest.columns
+    more = {"columns": known, "before": before}
     if not is_stream(data):
-        return Passes(data, manifest, joining, begin=partial(seed_loader, data, seed))
+        return Passes(data, manifest, joining, begin=partial(seed_loader, data, seed), **more)
     stream = streamed(data, manifest)
     for note in stream.notes:
         warn_caller(note)
-    return Passes(stream, manifest, joining, begin=stream.begin)
+    return Passes(stream, manifest, joining, begin=stream.begin, **more)
 
 
 def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation | None:
@@ -250,8 +246,12 @@ def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation 
     source = source_of(data, manifest, asked.options, "validation", names, columns)
     if source is None:
         joining = Joining(manifest, trainer.can_fill_rows, "validation")
-        passes = Passes(streamed(data, manifest) if is_stream(data) else data, manifest, joining)
+        batches = streamed(data, manifest) if is_stream(data) else data
+        passes = Passes(batches, manifest, joining, columns=columns or manifest.columns)
         source = held_source(manifest, passes.one_pass(), joining, passes.class_names, names)
+        source = replace(source, column_names=passes.column_names)
+    if isinstance(trained, Passes) and not columns:
+        trained.measured = source.column_names
     said = notes_beside(trained, source, (asked.data, data))
     for note in (*notes_of(source, asked.options, is_trained=False), *said):
         warn_caller(note)

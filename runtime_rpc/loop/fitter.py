@@ -108,7 +108,8 @@ class Fitter:
                 labels by name, of any size: they are cut into those of the step. An
                 IterableDataset, or a stream of Hugging Face, gives a sample after the other.
                 Samples that fill no batch go with the next epoch. Columns of tables are taken by
-                the names that a step normalises, or that the run before had in another order.
+                the names that a step normalises, or that the run before had in another order; those
+                of later batches by the names of the first.
                 Labels may be names of classes. Of a language model also a list, or a Dataset, of
                 texts or of mappings as lines of such a file hold.
             lr: the learning rate, or a schedule, as of `train`; of the updates of this run.

@@ -46,8 +46,7 @@ class Run:
         self.trainer, self.course = trainer, course
         self.now = Progress.of_text(trainer.progress, trainer.steps) or Progress(start)
         self.now.class_names = [*course.feed.class_names]
-        columns = course.feed.column_names
-        self.now.column_names = {name: [*columns[name]] for name in columns}
+        self._note_columns()
         self.history = History(self.now.rows, class_names=tuple(self.now.class_names))
         self.notes = self.now.notes
         self.step = trainer.steps - self.now.start
@@ -85,7 +84,13 @@ class Run:
     def note(self) -> None:
         """Gives the trainer what checkpoints keep of the run."""
         self.now.step = self.trainer.steps
+        self._note_columns()
         self.trainer.progress = self.now.to_text()
+
+    def _note_columns(self) -> None:
+        """Keeps the names of columns: of what is gone through they come with the first batch."""
+        columns = self.course.feed.column_names
+        self.now.column_names = {name: [*columns[name]] for name in columns}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a checkpoint that the run can be taken up from.

@@ -31,7 +31,6 @@ from odtc.runtime_rpc.data.text.reading import rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, wanted_by
 from odtc.runtime_rpc.feed.arrays import as_array, is_frame
 from odtc.runtime_rpc.feed.batches import count_samples
-from odtc.runtime_rpc.loop.history import column_names_of
 from odtc.runtime_rpc.predictions.loaders import note_of_left, note_of_order
 from odtc.runtime_rpc.predictions.parts import Predicting, feeds_of, joined, outputs_of
 
@@ -76,7 +75,7 @@ def read_samples(
         for item in manifest.arguments
         if item.role is not Role.INPUT or item.spec.name in needed
     )
-    return read_inputs(path, replace(manifest, arguments=arguments), options, _columns(trainer))
+    return read_inputs(path, replace(manifest, arguments=arguments), options, trainer._columns)
 
 
 def _feeds(
@@ -107,7 +106,7 @@ def _source(
     if isinstance(data, str | os.PathLike):
         return read_samples(trainer, Path(os.fspath(data)), options, [evaluation])
     refuse_splits(data)
-    wanted = wanted_by(manifest, options, columns=_columns(trainer))
+    wanted = wanted_by(manifest, options, columns=trainer._columns)
     wanted = replace(wanted, inputs_alone=True)
     if are_documents(data, options):
         return rows_of_documents(data, wanted)
@@ -156,7 +155,7 @@ def _of_loader(loader: Any, trainer: Predicting) -> Iterator[Any]:
 
 def _batches(batches: Iterable[Any], trainer: Predicting) -> Iterator[Any]:
     """The inputs of each batch, as a step would take them; columns of tables by their names."""
-    manifest, columns, told = trainer.manifest, _columns(trainer), set[str]()
+    manifest, columns, told = trainer.manifest, trainer._columns, set[str]()
     inputs = manifest.of_role(Role.INPUT)
     naming = Naming(inputs, manifest.labels, "data", "a batch", inputs_alone=True)
     taking = Taking(inputs, "data")
@@ -203,12 +202,7 @@ def _inputs_alone(data: Any, trainer: Predicting) -> Any:
         is_short = len(inputs) == 1 and kept.keys() == {"x"}
         return {inputs[0]: kept["x"]} if is_short else kept
     if is_frame(data):
-        trained = {name for each in _columns(trainer).values() for name in each}
+        trained = {name for each in trainer._columns.values() for name in each}
         kept = {*feature_columns([*map(str, data.columns)], labels), *trained}
         return data[[name for name in data.columns if str(name) in kept]]
     return data
-
-
-def _columns(trainer: Predicting) -> Mapping[str, Sequence[str]]:
-    """Names of the columns of each input as they were in training; none where nobody knows."""
-    return column_names_of(trainer.progress) or trainer.manifest.columns

@@ -56,6 +56,7 @@ class OnnxPredictor:
         self.progress = Progress(
             class_names=class_names_in(model), column_names=column_names_in(model)
         ).to_text()
+        self._columns = column_names_in(model)
         self._evaluations = Evaluations(self.manifest, _Runs(engine, where))  # type: ignore[arg-type]
 
     def evaluate(

@@ -1,6 +1,6 @@
 """Outputs of a step for many samples, so many at a time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +24,9 @@ class Predicting(Protocol):
 
     @property
     def manifest(self) -> Manifest: ...  # noqa: D102
+
+    @property
+    def _columns(self) -> Mapping[str, Sequence[str]]: ...
 
     def evaluate(  # noqa: D102
         self, x: Any, output: str | None = None, *, ema: bool = False

@@ -113,7 +113,7 @@ def held_source(
     joining: Joining,
     own: tuple[str, ...],
     known: tuple[str, ...],
-) -> Source:
+) -> Samples:
     """The samples of one pass, in memory.
 
     Args:

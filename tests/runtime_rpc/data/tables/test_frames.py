@@ -1,5 +1,6 @@
 """DataFrames go by the names of their columns, as tables in files do."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,79 @@ def test_arrays_after_frames_forget_the_names(artifact: odtc.Artifact):
     trainer.fit((FRAME, Y), lr=0.1)
     trainer.fit((X, Y), lr=0.1)
     assert trainer.predict(TURNED[:BATCH]).shape == (BATCH, 3)
+
+
+def batches(*frames: pandas.DataFrame) -> list[tuple[Any, np.ndarray]]:
+    """Of each frame the next samples."""
+    parts = enumerate(frames)
+    return [(each[n * 8 : n * 8 + 8], Y[n * 8 : n * 8 + 8]) for n, each in parts]
+
+
+def same_as_arrays(artifact: odtc.Artifact, trained: odtc.Trainer, count: int) -> None:
+    """Checks that weights are those of the same samples without names."""
+    other = artifact.trainer(threads=1)
+    other.fit([(X[n * 8 : n * 8 + 8], Y[n * 8 : n * 8 + 8]) for n in range(count)], lr=0.1)
+    for name, value in other.parameters().items():
+        np.testing.assert_array_equal(trained.parameters()[name], value)
+
+
+@pytest.mark.parametrize("form", ["a list", "by name", "of Arrow", "a loop", "train"])
+def test_batches_have_the_columns_of_the_first(artifact: odtc.Artifact, form: str):
+    trainer, given = artifact.trainer(threads=1), batches(FRAME, TURNED, FRAME, TURNED)
+    if form == "by name":
+        given = [({"input": x}, y) for x, y in given]
+    elif form == "of Arrow":
+        given = [(pyarrow.Table.from_pandas(x), y) for x, y in given]
+    if form == "a loop":
+        for x, y in given:
+            trainer.step(x, y, lr=0.1)
+    elif form == "train":
+        assert len([*trainer.train(given, lr=0.1)]) == 4
+    else:
+        trainer.fit(given, lr=0.1)
+    same_as_arrays(artifact, trainer, 4)
+    expected = trainer.predict(X)
+    for call in (trainer.predict, trainer.evaluate):
+        np.testing.assert_array_equal(call(TURNED), expected)
+    with pytest.raises(DataError, match=MISSING):
+        trainer.fit(batches(FRAME, RENAMED), lr=0.1)
+
+
+def test_batches_of_a_validation_have_the_columns_that_are_trained(artifact: odtc.Artifact):
+    """Whichever of both has the names first."""
+    found = []
+    for data in ((FRAME, Y), batches(FRAME, TURNED, FRAME, TURNED, FRAME, TURNED)):
+        for other in ((FRAME, Y), [(TURNED[:30], Y[:30]), (FRAME[30:], Y[30:])]):
+            trainer = artifact.trainer(threads=1)
+            found.append(trainer.fit(data, lr=0.0, validation=other)["val_loss"])
+            scores = trainer.predict(TURNED)
+            np.testing.assert_array_equal(scores, trainer.predict(FRAME))
+    np.testing.assert_allclose(found, found[:1] * 4, rtol=1e-5)
+
+
+class Loader:
+    """Gives batches, and has none to be looked at before."""
+
+    def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
+        return iter(batches(FRAME, TURNED))
+
+
+def test_a_validation_that_is_read_before_the_first_batch(artifact: odtc.Artifact):
+    found = artifact.trainer(threads=1).fit(Loader(), lr=0.0, validation=(FRAME, Y))
+    with pytest.raises(DataError, match="the columns a, b, c, d, e, f, and the validation b, a, c"):
+        artifact.trainer(threads=1).fit(Loader(), lr=0.0, validation=(TURNED, Y))
+    trainer = artifact.trainer(threads=1)
+    trainer.fit((FRAME, Y), lr=0.0)
+    again = trainer.fit(Loader(), lr=0.0, validation=(FRAME, Y))
+    assert again["val_loss"] == found["val_loss"]
+
+
+def test_a_run_over_batches_goes_on_with_its_columns(artifact: odtc.Artifact, tmp_path: Path):
+    trainer, path = artifact.trainer(threads=1), tmp_path / "c.ckpt"
+    trainer.fit(batches(FRAME, FRAME), lr=0.1, callbacks=[odtc.Checkpoint(path, every=1)])
+    again = artifact.trainer(threads=1)
+    again.fit(batches(TURNED, TURNED, TURNED), lr=0.1, steps=3, resume=str(path))
+    same_as_arrays(artifact, again, 3)
+    # A second run over the weights takes the same columns in the order of the first.
+    trainer.fit(batches(TURNED), lr=0.1)
+    np.testing.assert_array_equal(trainer.predict(TURNED), trainer.predict(X))
