@@ -1,7 +1,7 @@
 """Samples that lie in arrays."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,8 @@ from odtc.core.specs import Argument, TensorSpec, batch_of
 from odtc.runtime_rpc.data.fitting.labels import as_labels
 from odtc.runtime_rpc.data.fitting.said import note_of_balance, note_of_numbers, notes_of_input
 from odtc.runtime_rpc.data.fitting.shapes import note_of_shape, with_axes_of_one
-from odtc.runtime_rpc.data.mapped import let_go
+from odtc.runtime_rpc.data.fitting.taking import Taking
+from odtc.runtime_rpc.data.mapped import is_mapped, let_go
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
@@ -40,6 +41,7 @@ class Samples(Source):
         notes_of_training: see `Source`.
         is_text: see `Source`.
         no_training: see `Source`.
+        looking: at what is taken of arrays that stay in their file.
     """
 
     inputs: Mapping[str, np.ndarray]
@@ -54,6 +56,7 @@ class Samples(Source):
     notes_of_training: tuple[str, ...] = ()
     is_text: bool = False
     no_training: DataError | None = None
+    looking: Taking | None = None
 
     @property
     def in_file_order(self) -> bool:
@@ -72,11 +75,19 @@ class Samples(Source):
             let_go(array)
         return batch
 
+    def untold(self) -> Iterable[str]:
+        """See `Source.untold`."""
+        return self.looking.untold() if self.looking else ()
+
     def _taken(self, arrays: Mapping[str, np.ndarray], numbers: np.ndarray) -> Arrays:
-        return {
+        found = {
             name: array if (place := self.places[name]) is None else take(array, place, numbers)
             for name, array in arrays.items()
         }
+        for name, array in found.items():
+            if self.looking and is_mapped(arrays[name]):
+                self.looking.look(array, name)
+        return found
 
     def digest(self) -> str:
         """Of all arrays with their names, shapes and dtypes: the same, however they are stored."""
@@ -166,6 +177,7 @@ def samples_in(
         tuple(name for name in names if name not in arrays),
         class_names=next((each.class_names for each in read.values() if each.class_names), ()),
         notes=tuple(notes),
+        looking=Taking(items, where, is_predicted=wanted.inputs_alone),
         notes_of_training=tuple(
             note for item in labels for note in note_of_balance(fitted[item.spec.name], item, where)
         ),

@@ -16,6 +16,7 @@ import numpy as np
 from odtc.core.artifact.manifest import Evaluation
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import Role
+from odtc.runtime_rpc.data.fitting.said import notes_of_input
 from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.names import LABELS
 from odtc.runtime_rpc.data.objects.given import are_documents, is_indexed, is_pair, refuse_splits
@@ -25,7 +26,8 @@ from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.readers import noted, read_inputs
 from odtc.runtime_rpc.data.source import Source, notes_of
 from odtc.runtime_rpc.data.tables.columns import feature_columns
-from odtc.runtime_rpc.data.tables.frames import by_names, framed
+from odtc.runtime_rpc.data.tables.frames import framed
+from odtc.runtime_rpc.data.tables.ordering import Ordering
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, wanted_by
@@ -47,7 +49,7 @@ def predicted(
     feeds = None if evaluation is None else _feeds(trainer, data, options, evaluation)
     if feeds is None or evaluation is None:
         # Of an unknown output it says which there are.
-        return trainer.evaluate(_inputs_alone(data, trainer), output, ema=ema)
+        return trainer.evaluate(_looked_at(_inputs_alone(data, trainer), trainer), output, ema=ema)
     name = evaluation.output.name
     found = [each[name] for each in outputs_of(trainer, feeds, [evaluation], ema=ema)]
     return joined(found, evaluation)
@@ -76,6 +78,22 @@ def read_samples(
         if item.role is not Role.INPUT or item.spec.name in needed
     )
     return read_inputs(path, replace(manifest, arguments=arguments), options, trainer._columns)
+
+
+def _looked_at(x: Any, trainer: Predicting) -> Any:
+    """Inputs as arrays; says of them what `fit` says of its own."""
+    items = trainer.manifest.of_role(Role.INPUT)
+    x = Ordering(items, lambda: trainer._columns)(x)
+    if not isinstance(x, Mapping) and len(items) != 1:
+        # Evaluating it says which there are.
+        return x
+    given = x if isinstance(x, Mapping) else {items[0].spec.name: x}
+    arrays = {name: as_array(value, f"input {name}") for name, value in given.items()}
+    for item in items:
+        if item.spec.name in arrays:
+            for note in notes_of_input(arrays[item.spec.name], item, "data", is_predicted=True):
+                warn_caller(note)
+    return arrays if isinstance(x, Mapping) else next(iter(arrays.values()))
 
 
 def _feeds(
@@ -155,18 +173,15 @@ def _of_loader(loader: Any, trainer: Predicting) -> Iterator[Any]:
 
 def _batches(batches: Iterable[Any], trainer: Predicting) -> Iterator[Any]:
     """The inputs of each batch, as a step would take them; columns of tables by their names."""
-    manifest, columns, told = trainer.manifest, trainer._columns, set[str]()
+    manifest = trainer.manifest
     inputs = manifest.of_role(Role.INPUT)
+    ordering = Ordering(inputs, lambda: trainer._columns)
     naming = Naming(inputs, manifest.labels, "data", "a batch", inputs_alone=True)
-    taking = Taking(inputs, "data")
+    taking = Taking(inputs, "data", is_predicted=True)
     for batch in batches:
         table = framed(batch)
         held = _inputs_alone(table, trainer) if is_frame(table) else table
-        found = by_names(_inputs_of(held, naming), inputs, columns)
-        x = found.feed
-        for note in {*found.notes} - told:
-            told.add(note)
-            warn_caller(note)
+        x = ordering(_inputs_of(held, naming))
         yield taking({name: as_array(array, f"input {name}") for name, array in x.items()})
         for note in taking.untold():
             warn_caller(note)

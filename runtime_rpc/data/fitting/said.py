@@ -20,13 +20,18 @@ _MOST_SHARE, _MOST_CLASSES = 0.8, 10_000
 _LEAST = 10
 
 
+def lost_of(*, is_predicted: bool) -> str:
+    """What there is none of over numbers that are not finite."""
+    return "a prediction" if is_predicted else "a loss"
+
+
 def notes_of_input(
     array: np.ndarray, item: Argument, where: str, *, is_predicted: bool
 ) -> Iterator[str]:
     """What is to be said of an input; `is_predicted` where there is no loss over it."""
     if said := note_of_bytes(array, item, where):
         yield said
-    yield from note_of_numbers(array, item, where, "a prediction" if is_predicted else "a loss")
+    yield from note_of_numbers(array, item, where, lost_of(is_predicted=is_predicted))
 
 
 def note_of_bytes(array: np.ndarray, item: Argument, where: str) -> str:
@@ -46,7 +51,7 @@ def note_of_numbers(
 ) -> Iterator[str]:
     """What is to be said of numbers that are not finite, over which `what` is none.
 
-    Those that stay in their file are not read for it.
+    Those that stay in their file are not read for it: `Taking` looks at what is taken of them.
     """
     if array.dtype.kind != "f" or is_mapped(array) or not array.ndim:
         return

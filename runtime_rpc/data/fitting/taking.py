@@ -7,7 +7,7 @@ import numpy as np
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.data.fitting.labels import are_words, as_labels
-from odtc.runtime_rpc.data.fitting.said import note_of_bytes
+from odtc.runtime_rpc.data.fitting.said import lost_of, note_of_bytes, note_of_numbers
 from odtc.runtime_rpc.data.fitting.shapes import note_of_shape, with_axes_of_one
 
 Arrays = dict[str, np.ndarray]
@@ -22,17 +22,28 @@ class Taking:
     Args:
         items: inputs and labels of the step.
         where: batches come from, for notes.
+        is_predicted: whether there is no loss over them.
     """
 
-    def __init__(self, items: Iterable[Argument], where: str) -> None:
+    def __init__(
+        self, items: Iterable[Argument], where: str, *, is_predicted: bool = False
+    ) -> None:
         self._items = {item.spec.name: item for item in items}
-        self._where = where
+        self._where, self._lost = where, lost_of(is_predicted=is_predicted)
         self._notes: dict[tuple[str, str], str] = {}
         self._told = 0
 
     def __call__(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
         """The arrays of a batch as the step takes them, where nothing else may be meant."""
         return {name: self._taken(array, name) for name, array in arrays.items()}
+
+    def look(self, array: np.ndarray, name: str) -> None:
+        """Notes where numbers of a batch are not finite, the first time."""
+        if (name, "finite") in self._notes:
+            return
+        where = f"{self._where}, in a batch"
+        for said in note_of_numbers(array, self._items[name], where, self._lost):
+            self._note(name, "finite", said)
 
     def untold(self) -> Iterator[str]:
         """What is to be said of the batches so far; each thing once."""
@@ -44,6 +55,7 @@ class Taking:
         item = self._items.get(name)
         if item is None:
             return array
+        self.look(array, name)
         if item.role is Role.LABEL:
             # Words are numbered by all that there are, which no batch shows.
             if are_words(array):

@@ -90,7 +90,7 @@ def indexed(data: Any, manifest: Manifest, *, inputs_alone: bool = False) -> Ind
     naming = Naming(inputs, labels, where, "a sample", inputs_alone)
     said = naming.left_out(columns) if columns else ""
     names = class_names_in(data, labels)
-    taking = Taking((*inputs, *labels), where)
+    taking = Taking((*inputs, *labels), where, is_predicted=inputs_alone)
     notes = (said,) if said else ()
     return Indexed(data, inputs, labels, count, where, taking, names, notes, inputs_alone)
 
