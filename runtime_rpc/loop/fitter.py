@@ -103,13 +103,13 @@ class Fitter:
         Args:
             data: a file or a folder, as of `odtc train --data`; a pair of arrays `(x, y)`, a
                 mapping `{name: array}` or a DataFrame of pandas, all of whose samples are shuffled
-                in each epoch; a Dataset of PyTorch or of Hugging Face; or what gives batches each
-                time that it is gone through, as a DataLoader: pairs, or mappings of inputs and
-                labels by name, of any size: they are cut into those of the step. An
-                IterableDataset, or a stream of Hugging Face, gives a sample after the other.
-                Samples that fill no batch go with the next epoch. Columns of tables are taken by
-                the names that a step normalises, or that the run before had in another order; those
-                of later batches by the names of the first.
+                in each epoch; a Dataset of PyTorch or of Hugging Face, or a list of samples; or
+                what gives batches each time that it is gone through, as a DataLoader: pairs, or
+                mappings of inputs and labels by name, of any size: they are cut into those of the
+                step. An IterableDataset, or a stream of Hugging Face, gives a sample after the
+                other. Samples that fill no batch go with the next epoch. Columns of tables are
+                taken by the names that a step normalises, or that the run before had in another
+                order; those of later batches by the names of the first.
                 Labels may be names of classes. Of a language model also a list, or a Dataset, of
                 texts or of mappings as lines of such a file hold.
             lr: the learning rate, or a schedule, as of `train`; of the updates of this run.

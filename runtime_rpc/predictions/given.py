@@ -21,6 +21,7 @@ from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.names import LABELS
 from odtc.runtime_rpc.data.objects.given import are_documents, is_indexed, is_pair, refuse_splits
 from odtc.runtime_rpc.data.objects.indexed import indexed
+from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
 from odtc.runtime_rpc.data.objects.named import Naming
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.readers import noted, read_inputs
@@ -126,13 +127,15 @@ def _source(
     refuse_splits(data)
     wanted = wanted_by(manifest, options, columns=trainer._columns)
     wanted = replace(wanted, inputs_alone=True)
-    if are_documents(data, options):
+    if are_rows(data, wanted):
+        return indexed(data, manifest, inputs_alone=True)
+    if are_token_rows(data, wanted) or are_documents(data, options):
         return rows_of_documents(data, wanted)
     if is_frame(data) and len(wanted.inputs) > 1:
         # Each column is the input of its name.
         return noted(read_frame(data, wanted), wanted, [*manifest.bound])
     is_array = is_frame(data) or isinstance(data, Mapping)
-    if not is_array and is_indexed(data, options):
+    if not is_array and is_indexed(data):
         return indexed(data, manifest, inputs_alone=True)
     return None
 

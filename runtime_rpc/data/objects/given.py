@@ -19,6 +19,7 @@ from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.objects.indexed import indexed
+from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
 from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.readers import noted, read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
@@ -37,11 +38,11 @@ class Kind:
     """A kind of data.
 
     Attributes:
-        takes: whether something is of it, with how it is read.
+        takes: whether something is of it, with what it is read for.
         read: makes a source of it.
     """
 
-    takes: Callable[[Any, ReadOptions], bool]
+    takes: Callable[[Any, "Reading"], bool]
     read: Callable[[Any, "Reading"], Source]
 
 
@@ -91,9 +92,10 @@ def source_of(
     """
     refuse_splits(data)
     data = framed(data)
+    reading = Reading(manifest, options, class_names, columns)
     for kind in KINDS:
-        if kind.takes(data, options):
-            return kind.read(data, Reading(manifest, options, class_names, columns))
+        if kind.takes(data, reading):
+            return kind.read(data, reading)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
         return None
     is_module = hasattr(data, "train_dataloader")  # of Lightning
@@ -152,7 +154,7 @@ def seed_loader(data: Any, seed: int, number: int) -> None:
         generator.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
 
 
-def is_pair(data: Any, _: ReadOptions | None = None) -> bool:
+def is_pair(data: Any, _: Any = None) -> bool:
     """Whether it is inputs and labels, each an array or arrays by name: no list of batches."""
     if not isinstance(data, tuple) or len(data) != 2 or not _is_arrays(data[0]):
         return False
@@ -228,11 +230,11 @@ def are_documents(data: Any, options: ReadOptions) -> bool:
 
     A Dataset of Hugging Face may have its text still, beside what was made of it.
     """
-    may_be = isinstance(data, list | tuple) or (options.tokenizer and is_indexed(data, options))
+    may_be = isinstance(data, list | tuple) or (options.tokenizer and is_indexed(data))
     return bool(may_be) and len(data) > 0 and is_document(data[0])
 
 
-def is_indexed(data: Any, _: ReadOptions) -> bool:
+def is_indexed(data: Any, _: Any = None) -> bool:
     """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
     is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
     # An IterableDataset of PyTorch may say its length, and has a method that only raises.
@@ -249,6 +251,17 @@ KINDS: tuple[Kind, ...] = (
     Kind(is_pair, _of_pair),
     Kind(lambda data, _: is_frame(data), _of_frame),
     Kind(lambda data, _: isinstance(data, Mapping), _of_mapping),
-    Kind(are_documents, lambda data, reading: rows_of_documents(data, reading.wanted)),
+    Kind(
+        lambda data, reading: are_token_rows(data, reading.wanted),
+        lambda data, reading: rows_of_documents(data, reading.wanted),
+    ),
+    Kind(
+        lambda data, reading: are_rows(data, reading.wanted),
+        lambda data, reading: indexed(data, reading.manifest),
+    ),
+    Kind(
+        lambda data, reading: are_documents(data, reading.options),
+        lambda data, reading: rows_of_documents(data, reading.wanted),
+    ),
     Kind(is_indexed, lambda data, reading: indexed(data, reading.manifest)),
 )

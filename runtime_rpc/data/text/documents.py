@@ -4,6 +4,7 @@
     {"prompt": "...", "completion": "..."}      the completion alone is learned
     {"input_ids": [...]}                        tokens as they are; all are learned
     {"input_ids": [...], "labels": [...]}       those are learned whose label is not -100
+    {"input_ids": [...], "attention_mask": [...]}   what is 0 there fills up, and is left out
 
 Labels are those of their own tokens, as Hugging Face has them: they are shifted later.
 """
@@ -22,6 +23,7 @@ from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
 
 TEXTS = ("text", "prompt", "completion")
 """Where a document has text."""
+_TOKEN_LISTS = ("input_ids", "labels", "attention_mask")
 _IGNORED = -100
 _MOST = 1 << 31
 _FORMS = (
@@ -147,15 +149,25 @@ def _is_unicode(text: str) -> bool:
 
 
 def _given(found: Mapping[str, Any], where: str) -> tuple[np.ndarray, np.ndarray]:
-    ids, labels = found["input_ids"], found.get("labels")
-    for name, numbers in (("input_ids", ids), ("labels", labels if "labels" in found else [])):
+    given = {name: _plain(found[name]) for name in _TOKEN_LISTS if name in found}
+    ids, labels, mask = (given.get(name) for name in _TOKEN_LISTS)
+    for name, numbers in given.items():
         if not isinstance(numbers, list) or not all(
             type(n) is int and (0 <= n < _MOST or (n == _IGNORED and name == "labels"))
             for n in numbers
         ):
             raise DataError(f"{name} is no list of numbers of tokens", where=where, hint=_FORMS)
+    assert ids is not None
+    if mask is not None and (len(mask) != len(ids) or not {*mask} <= {0, 1}):
+        raise DataError(
+            "attention_mask is not 0 or 1 for each token",
+            where=where,
+            hint="leave it out where no token fills the row up",
+        )
+    # What fills a row up is no token of the document.
+    real = np.asarray(mask, bool) if mask is not None else np.ones(len(ids), bool)
     if labels is None:
-        return np.asarray(ids, np.int64), np.ones(len(ids), bool)
+        return np.asarray(ids, np.int64)[real], real[real]
     learned = np.asarray(labels, np.int64) != _IGNORED
     are_theirs = (label in (token, _IGNORED) for token, label in zip(ids, labels, strict=False))
     if len(labels) != len(ids) or not all(are_theirs):
@@ -164,4 +176,9 @@ def _given(found: Mapping[str, Any], where: str) -> tuple[np.ndarray, np.ndarray
             where=where,
             hint="labels are not shifted here: give each token again, or -100",
         )
-    return np.asarray(ids, np.int64), learned
+    return np.asarray(ids, np.int64)[real], learned[real]
+
+
+def _plain(numbers: Any) -> Any:
+    """The list of an array or a tensor; the same of others."""
+    return numbers.tolist() if hasattr(numbers, "tolist") else numbers

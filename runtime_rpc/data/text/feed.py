@@ -94,6 +94,17 @@ def _nothing_to_learn(documents: Sequence[Document], length: int, where: str) ->
     return DataError(f"{count} documents {what}", where=where, hint=hint)
 
 
+def takes_tokens(wanted: Wanted) -> bool:
+    """Whether a step is one of a language model, which rows of tokens alone feed."""
+    try:
+        length = _token_input(wanted, "").spec.shape[1]
+        if not wanted.inputs_alone:
+            _label(wanted, length, "")
+    except UnsupportedError:
+        return False
+    return True
+
+
 def _label(wanted: Wanted, length: int, where: str) -> Argument:
     labels = wanted.labels
     if len(labels) != 1 or labels[0].classes is None or labels[0].spec.shape[1:] != (length,):

@@ -1,0 +1,68 @@
+"""Lists with a sample in each item, which are no lists of batches: told by the first of them.
+
+A sample has the shape of what a step takes without the axis that samples lie along; a batch has
+that axis, too.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odtc.core.errors import DataError
+from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.data.text.feed import takes_tokens
+from odtc.runtime_rpc.data.wanted import Wanted
+
+_TOKENS = "input_ids"
+
+
+def are_rows(data: Any, wanted: Wanted) -> bool:
+    """Whether it is a list of samples: pairs, or arrays by name."""
+    if not isinstance(data, list | tuple) or not data:
+        return False
+    first = data[0]
+    # Of a list of arrays that are predicted, each is a sample of an array.
+    if not isinstance(first, Mapping | list | tuple) or not first:
+        return False
+    naming = Naming(wanted.inputs, wanted.labels, "data", "a sample", wanted.inputs_alone)
+    try:
+        named = naming.named(first)
+        return all(
+            _shape(named[item.spec.name]) == shape
+            for item, shape in _of_a_sample((*wanted.inputs, *wanted.read_labels))
+        )
+    except (DataError, TypeError, ValueError):
+        # Another kind of data says what is wrong with it.
+        return False
+
+
+def are_token_rows(data: Any, wanted: Wanted) -> bool:
+    """Whether it is a list of rows of tokens for a language model, as a tokenizer gives them."""
+    if not isinstance(data, list | tuple) or not data or not isinstance(data[0], Mapping):
+        return False
+    try:
+        is_row = len(_shape(data[0][_TOKENS])) == 1
+    except (KeyError, TypeError, ValueError):
+        return False
+    return is_row and takes_tokens(wanted)
+
+
+def _of_a_sample(items: Iterable[Argument]) -> list[tuple[Argument, tuple[int, ...]]]:
+    """Inputs and labels, with the shape of each in a sample.
+
+    Raises:
+        ValueError: one has no samples, or several of a sample's numbers lie along their axis.
+    """
+    found = []
+    for item in items:
+        place, shape = item.place, item.spec.shape
+        if place is None or (place.outer, place.inner) != (1, 1):
+            raise ValueError(item.spec)
+        found.append((item, (*shape[: place.axis], *shape[place.axis + 1 :])))
+    return found
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(value.shape) if hasattr(value, "shape") else np.shape(value)
