@@ -25,23 +25,79 @@ class Done:
     Attributes:
         emulated: a device of it is emulated, and its times are not results.
         steps: number of steps that it took itself.
-        seconds: wall time of all its steps.
+        seconds: wall time of its steps but for those apart.
+        apart: number of the steps in whose time the driver of a GPU compiled kernels.
+        apart_seconds: wall time of these.
         loss: of its last step that had a label that counts.
     """
 
     emulated: bool = False
     steps: int = 0
     seconds: float = 0.0
+    apart: int = 0
+    apart_seconds: float = 0.0
     loss: float | None = None
 
     @property
-    def step_ms(self) -> float:
-        """Mean time of a step in milliseconds."""
-        return 1000 * self.seconds / self.steps
+    def step_ms(self) -> float | None:
+        """Mean time of a step in milliseconds; None where all are apart."""
+        steps = self.steps - self.apart
+        return 1000 * self.seconds / steps if steps else None
+
+    @property
+    def apart_ms(self) -> float:
+        """Time of all steps that are apart, in milliseconds."""
+        return 1000 * self.apart_seconds
 
     def time_text(self) -> str:
         """The time of a step, for people."""
-        return EMULATED if self.emulated else f"{self.step_ms:.2f} ms a step"
+        if self.emulated:
+            return EMULATED
+        return self.apart_text() if self.step_ms is None else f"{self.step_ms:.2f} ms a step"
+
+    def apart_text(self) -> str:
+        """The time of steps that are apart, for people; empty where there are none."""
+        if not self.apart or self.emulated:
+            return ""
+        what = "first step" if self.apart == 1 else f"{self.apart} first steps"
+        return f"{what} {self.apart_ms:.0f} ms, in which the driver compiles"
+
+    def count(self, seconds: float, *, is_apart: bool) -> None:
+        """Counts a step that took so many seconds."""
+        self.steps += 1
+        if is_apart:
+            self.apart, self.apart_seconds = self.apart + 1, self.apart_seconds + seconds
+        else:
+            self.seconds += seconds
+
+
+class Compiling:
+    """Tells the steps in whose time the driver of a GPU compiles kernels from others.
+
+    They are those of the first call at each length and by each plan: a call of several steps takes
+    its time before it tells of the first.
+
+    Args:
+        run: that begins.
+    """
+
+    def __init__(self, run: "Run") -> None:
+        # Imported here, for a quick `--help`.
+        from odtc.backends.compiled_for import target_of
+        from odtc.backends.targets import CPU
+
+        self._is_on_gpu = target_of(run.trainer.manifest).kind != CPU
+        self._seen, self._in_call = set[tuple[str, int]](), False
+
+    def __call__(self, run: "Run") -> bool:
+        """Whether the step that was told last is such a one; asked once for each."""
+        if not self._is_on_gpu:
+            return False
+        key = run.trainer.plan.function, run.trainer.length
+        is_apart = self._in_call or key not in self._seen
+        self._seen.add(key)
+        self._in_call = is_apart and not run.is_at_rest
+        return is_apart
 
 
 class Told(Callback):
@@ -59,17 +115,17 @@ class Told(Callback):
 
     def on_train_begin(self, run: "Run") -> None:
         """See `Callback.on_train_begin`."""
-        self._plan = run.trainer.plan
+        self._plan, self._compiling = run.trainer.plan, Compiling(run)
 
     def on_train_batch_end(self, run: "Run", step: int, loss: float) -> None:
         """See `Callback.on_train_batch_end`."""
         done, plan = self._done, run.trainer.plan
-        done.steps += 1
+        done.count(run.seconds - self._seconds, is_apart=self._compiling(run))
+        self._seconds = run.seconds
         if run.label_weight:
             done.loss, shown = loss, f"loss {loss:.4f}"
         else:
             shown = "no label counts"
-        done.seconds, self._seconds = done.seconds + run.seconds - self._seconds, run.seconds
         if run.trainer.manifest.shorter:
             self._lengths[run.trainer.length] += 1
         elif plan != self._plan:

@@ -83,11 +83,17 @@ def say_ended(asked: StopRequest, step: int, total: int, checkpoint: Path | None
 def _as_data(
     found: Finished, done: Done, batch: int, files: dict[str, Path | None]
 ) -> dict[str, Any]:
-    """The run as data. Times of an emulated device are no results: they are left out."""
+    """The run as data. Times of an emulated device are no results: they are left out.
+
+    Those of the first steps on a GPU, in which its driver compiles, are in no mean.
+    """
     data: dict[str, Any] = {"steps": found.steps, "steps_taken": done.steps, "loss": done.loss}
     if done.steps and not done.emulated:
-        data["step_ms"] = done.step_ms
-        data["samples_per_second"] = 1000 * batch / done.step_ms
+        if done.step_ms is not None:
+            data["step_ms"] = done.step_ms
+            data["samples_per_second"] = 1000 * batch / done.step_ms
+        if done.apart:
+            data |= {"first_steps": done.apart, "first_steps_ms": done.apart_ms}
     data["emulated"] = done.emulated
     data |= {name: str(path) for name, path in files.items() if path}
     data |= for_json(found.evaluated)
@@ -102,6 +108,8 @@ def _as_data(
 
 def _line(summary: dict[str, Any], done: Done) -> str:
     shown = summary | ({"time": done.time_text()} if done.steps else {})
+    if done.step_ms is not None and (apart := done.apart_text()):
+        shown["time"] += f" without the {apart}"
     return ", ".join(
         phrase.format(shown[key]) for key, phrase in _PHRASES.items() if shown.get(key) is not None
     )

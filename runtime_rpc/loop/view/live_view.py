@@ -17,6 +17,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from odtc.backends.compiled_for import target_of
+from odtc.backends.targets import CPU
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import instance_of, optional
 from odtc.core.printable import printable
@@ -71,6 +73,7 @@ class LiveView(Callback):
         self._vitals = Vitals(run.trainer.session)
         self._emulated = bool(run.trainer.session.info()["emulated"])
         self._began, self._first, self._drawn = time.monotonic(), run.step, 0.0
+        self._compiles = target_of(run.trainer.manifest).kind != CPU
         self._last: dict[str, float] = {}
         for row in run.history:
             self._note(row)
@@ -86,6 +89,9 @@ class LiveView(Callback):
         if run.label_weight:
             self._last["loss"] = loss
         if run.is_at_rest:
+            if self._compiles:
+                # The driver of a GPU compiles in its first steps, which say nothing of the others.
+                self._began, self._first, self._compiles = time.monotonic(), run.step, False
             self._draw(run)
 
     def on_validation_end(self, run: "Run", row: "Row") -> None:
