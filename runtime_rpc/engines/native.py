@@ -166,16 +166,15 @@ class NativeEngine:
             self._change_to(self._follower.choose(self.plan, self._native.held_bytes))
         with self._guarded():
             self._lengths.use(fed.length)
-            self._lengths.taken = fed.length
             # The trainer's count holds: a step that was interrupted as it ended is not in it.
             if first != self._native.steps:
                 self._native.steps = first
             if self._ahead is None:
                 self._feed(fed)
-                return [self._step(rate, over_features=fed.has_features)]
+                return [self._step(fed, rate)]
             self._ahead.feed(fed, following)
             try:
-                return [self._step(rate)]
+                return [self._step(fed, rate)]
             finally:
                 self._ahead.after_step()
 
@@ -200,13 +199,14 @@ class NativeEngine:
             for item, array in fed.whole.items():
                 self._write[item](array)
 
-    def _step(self, rate: float, *, over_features: bool = False) -> float:
-        if self._host.spans is None:
-            return self._native.step_at_any_loss(rate, over_features=over_features)
+    def _step(self, fed: Fed, rate: float) -> float:
         begin = time.monotonic()
-        loss = self._native.step_at_any_loss(rate, over_features=over_features)
-        # By which plan is known now: where there is no memory, the runtime takes a smaller one.
-        self._host.note(self.plan.function, begin, self._manifest.micro_batches)
+        loss = self._native.step_at_any_loss(rate, over_features=fed.has_features)
+        # One that failed is not the last that was taken.
+        self._lengths.taken = fed.length
+        if self._host.spans is not None:
+            # By which plan is known now: where there is no memory, the runtime takes a smaller one.
+            self._host.note(self.plan.function, begin, self._manifest.micro_batches)
         return loss
 
     def evaluate(

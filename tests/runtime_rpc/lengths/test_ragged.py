@@ -8,6 +8,7 @@ import torch
 
 import odtc
 from odtc.core.errors import DataError
+from odtc.runtime_rpc.native.binding import NativeTrainer
 from tests.fast import fast_if
 from tests.runtime_rpc.lengths.languages import (
     BATCH,
@@ -97,6 +98,26 @@ def test_samples_are_trained_by_fit(made) -> None:
         samples = inputs, labels
         history = trainer.fit(samples, lr=0.01, epochs=3, validation=samples)
     assert history["val_loss"][-1] < history["val_loss"][0]
+
+
+def test_a_step_that_fails_is_not_the_last_one(made, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, artifact = made
+    with artifact.trainer() as trainer:
+        trainer.step(*ragged(module, (12, 9), 12, 0), lr=0.1)
+        before = trainer.length, trainer.plan
+
+        def broken(*_: object, **__: object) -> float:
+            raise KeyboardInterrupt
+
+        short = ragged(module, (3, 4), 4, 0)
+        with monkeypatch.context() as patched:
+            patched.setattr(NativeTrainer, "step_at_any_loss", broken)
+            with pytest.raises(KeyboardInterrupt):
+                trainer.step(*short, lr=0.1)
+        assert (trainer.length, trainer.plan) == before
+        trainer.step(*short, lr=0.1)
+        assert trainer.length == 4
+        assert trainer.plan != before[1]
 
 
 def test_validation_batches_of_any_length(made) -> None:
