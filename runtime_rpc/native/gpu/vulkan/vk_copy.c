@@ -133,8 +133,17 @@ static odtc_code read_pieces(odtc_gpu *gpu, odtc_gpu_buffer *from, uint64_t offs
   return take(gpu, s->halves + n, to, problem) ? problem->code : take(gpu, s->halves + !n, to, problem);
 }
 
+/* Vulkan trusts who copies, and buffers are rounded up: without it some bytes too many would lie in no buffer, or in the
+   next one. */
+static odtc_code check_within(const odtc_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, odtc_problem *problem) {
+  if (bytes <= buffer->bytes && offset <= buffer->bytes - bytes) return ODTC_OK;
+  return odtc_fail(problem, ODTC_DEVICE, "a copy of %llu bytes at %llu of a buffer of %llu", (unsigned long long)bytes,
+                   (unsigned long long)offset, (unsigned long long)buffer->bytes);
+}
+
 odtc_code odtc_vk_write(odtc_gpu *gpu, odtc_gpu_buffer *to, uint64_t offset, const void *from, uint64_t bytes,
                         odtc_problem *problem) {
+  if (check_within(to, offset, bytes, problem)) return problem->code;
   if (odtc_vk_submit(gpu, problem)) return problem->code; /* the device works meanwhile */
   if (to->host) {
     memcpy(to->host + offset, from, bytes);
@@ -148,6 +157,7 @@ odtc_code odtc_vk_write(odtc_gpu *gpu, odtc_gpu_buffer *to, uint64_t offset, con
 
 odtc_code odtc_vk_read(odtc_gpu *gpu, odtc_gpu_buffer *from, uint64_t offset, void *to, uint64_t bytes,
                        odtc_problem *problem) {
+  if (check_within(from, offset, bytes, problem)) return problem->code;
   if (odtc_vk_wait(gpu, NULL, problem)) return problem->code;
   if (from->host && (from->is_cached || bytes <= FEW)) {
     memcpy(to, from->host + offset, bytes);
