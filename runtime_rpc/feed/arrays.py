@@ -47,6 +47,9 @@ def as_array(value: Any, where: str) -> np.ndarray:
             where=where,
             hint="feed one dense array of numbers; a pair of x and y as step(x, y, lr=...)",
         ) from error
+    if array.dtype.kind == "U" and isinstance(value, list | tuple) and array.ndim == 1:
+        # Beside texts NumPy makes a text of anything: of a NaN the class "nan".
+        array = array if all(isinstance(e, str) for e in value) else np.asarray(value, object)
     if array.dtype.kind not in _NUMBERS and array.dtype.name != _BFLOAT16 and array.ndim == 0:
         raise DataError(
             f"{type(value).__name__} is not an array of numbers",

@@ -1,5 +1,6 @@
 """Labels of classes as class numbers: names, whole floats and truth values are numbered."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,9 +45,11 @@ def as_labels(array: np.ndarray, item: Argument, known: Sequence[str], where: st
 
     Raises:
         DataError: they are names, and the step takes none, has another number of classes, or knows
-            other names; or they are numbers, and no class numbers.
+            other names; or they are numbers, and no class numbers; or some are missing.
     """
     name = printable(item.spec.name)
+    if item.classes is not None:
+        _check_there(array, name, where)
     if are_words(array):
         return _numbered(array.astype(str), item, known, where)
     if item.classes is None:
@@ -62,6 +65,35 @@ def as_labels(array: np.ndarray, item: Argument, known: Sequence[str], where: st
         note = f"{where}: {name} is {array.dtype}, of whole numbers: they are taken as classes"
         return Labels(array.astype(np.int64), (), note)
     return Labels(array)
+
+
+def _check_there(array: np.ndarray, name: str, where: str) -> None:
+    """Checks that no label of a class is missing: tables have None or NaN there.
+
+    Raises:
+        DataError: one is, among such that are class numbers or names.
+    """
+    if array.dtype.kind == "f":
+        missing = np.isnan(array)
+    elif array.dtype == object:
+        missing = np.array([_is_missing(each) for each in array.flat], bool)
+    else:
+        return
+    if not missing.any() or missing.all():
+        return
+    first = int(np.flatnonzero(missing)[0])
+    raise DataError(
+        f"{np.count_nonzero(missing)} of {missing.size} labels of {name} are missing, the first of "
+        f"sample {first * len(array) // missing.size}",
+        where=where,
+        hint="leave these samples out; or number the classes from 0, give such a label the number "
+        "-100, and compile with --loss 'cross-entropy{ignore-index=-100}'",
+    )
+
+
+def _is_missing(label: object) -> bool:
+    is_of_pandas = type(label).__name__ in ("NAType", "NaTType")
+    return label is None or is_of_pandas or (isinstance(label, float) and math.isnan(label))
 
 
 def are_words(array: np.ndarray) -> bool:

@@ -24,7 +24,7 @@ from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.readers import noted, read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
-from odtc.runtime_rpc.data.tables.frames import by_names, framed, is_table
+from odtc.runtime_rpc.data.tables.frames import by_names, framed, is_table, note_of_rows
 from odtc.runtime_rpc.data.tables.reading import read_frame
 from odtc.runtime_rpc.data.text.reading import is_document, rows_of_documents
 from odtc.runtime_rpc.data.wanted import ReadOptions, Wanted, wanted_by
@@ -180,7 +180,8 @@ def _of_pair(data: tuple[Any, Any], reading: Reading) -> Samples:
     x = _named(taken.feed, fed, "input", [*manifest.bound])
     y = _named({} if data[1] is None else data[1], [i.spec.name for i in labels], "label")
     found = samples_in(x | y, [*x, *y], reading.wanted, "data")
-    return replace(found, column_names=taken.columns, notes=(*taken.notes, *found.notes))
+    notes = (*taken.notes, *note_of_rows(*data), *found.notes)
+    return replace(found, column_names=taken.columns, notes=notes)
 
 
 def _named(

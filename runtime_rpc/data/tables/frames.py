@@ -1,6 +1,6 @@
 """DataFrames that are fed as arrays: their columns are taken by their names, as those of files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Number
 from typing import Any
@@ -82,6 +82,24 @@ def by_names(
     if not columns:
         return ByNames(feed, columns, notes)
     return ByNames(found if is_named else next(iter(found.values())), columns, notes)
+
+
+def note_of_rows(x: Any, y: Any) -> Iterator[str]:
+    """What is said of inputs and labels of pandas whose rows have the same names in another order.
+
+    Pandas puts together what has the same name in the index; here rows go by their places.
+    """
+    one, other = getattr(x, "index", None), getattr(y, "index", None)
+    # A list has a method of that name.
+    if one is None or other is None or not (hasattr(one, "equals") and hasattr(other, "equals")):
+        return
+    if one.equals(other):
+        return
+    if len(one) == len(other) and not len(one.symmetric_difference(other)):
+        yield (
+            "data: the rows of the inputs and of the labels have the same index in another order; "
+            "they go by their places: y.loc[x.index] puts labels into the order of the inputs"
+        )
 
 
 def _chosen(names: list[str], item: Argument, trained: Sequence[str], where: str) -> list[str]:

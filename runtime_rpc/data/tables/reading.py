@@ -82,14 +82,20 @@ def read_frame(frame: Any, wanted: Wanted) -> Samples:
     where = called(frame)
     check_once([*map(str, frame.columns)], where)
     try:
-        named = frame.rename(columns=str)
+        named = _dense(frame.rename(columns=str))
         table = pa.Table.from_pandas(named, preserve_index=False)
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError) as error:
         said = "; ".join(str(each).partition("\n")[0] for each in error.args)
         raise DataError(f"not a table of numbers ({said})", where=where, hint=COLUMNS) from error
     names = table.column_names
     chosen = chosen_columns(names, wanted, where, _lists(table.schema))
     return _samples(table, names, chosen, wanted, where)
+
+
+def _dense(frame: Any) -> Any:
+    """The frame, its sparse columns as others, which Arrow does not have."""
+    kinds = {n: d.subtype for n, d in frame.dtypes.items() if type(d).__name__ == "SparseDtype"}
+    return frame.astype(kinds) if kinds else frame
 
 
 def features_of(path: Path) -> dict[str, np.ndarray]:

@@ -98,6 +98,7 @@ OF_RUNS: dict[str, Cause] = {
     "label out of range": train_on(x=IMAGES, y=np.arange(BATCH)),
     "label negative": train_on(x=IMAGES, y=LABELS - 1),
     "labels float": train_on(x=IMAGES, y=LABELS + 0.5),
+    "labels missing": train_on(x=IMAGES, y=np.where(np.arange(BATCH) == 2, np.nan, LABELS)),
     "labels one-hot": train_on(x=IMAGES, y=np.eye(BATCH, 10, dtype=int)),
     "step: batch that does not match": step(IMAGES[1:], LABELS[1:]),
     "step: labels that do not match": step(IMAGES, LABELS[1:]),

@@ -1,5 +1,7 @@
 """DataFrames go by the names of their columns, as tables in files do."""
 
+import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,3 +236,41 @@ def test_a_run_over_batches_goes_on_with_its_columns(artifact: odtc.Artifact, tm
     # A second run over the weights takes the same columns in the order of the first.
     trainer.fit(batches(TURNED), lr=0.1)
     np.testing.assert_array_equal(trainer.predict(TURNED), trainer.predict(X))
+
+
+def test_rows_that_have_another_order_are_told(artifact: odtc.Artifact):
+    """Pandas would put them together by the index."""
+    labels = pandas.Series(Y)
+    trainer = artifact.trainer(threads=1)
+    with pytest.warns(UserWarning, match="the same index in another order; they go by their place"):
+        trainer.fit((FRAME, labels[::-1]), lr=0.1)
+    for fitting in (labels, labels.set_axis(range(100, 100 + len(Y))), Y):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            trainer.fit((FRAME, fitting), lr=0.1)
+        assert not any("index" in str(each.message) for each in caught)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pandas.Series([None, *Y[1:]], dtype="Int64"),
+        pandas.Series([None, *Y[1:]]),
+        [math.nan, *(["cat"] * (len(Y) - 1))],
+        pyarrow.array([None, *Y[1:].tolist()]),
+        np.array([np.nan, *(["cat"] * (len(Y) - 1))], object),
+    ],
+    ids=["nullable", "float", "words", "Arrow", "objects"],
+)
+def test_labels_that_are_missing_are_told(artifact: odtc.Artifact, labels: Any):
+    message = f"1 of {len(Y)} labels of label are missing, the first of sample 0"
+    with pytest.raises(DataError, match=message):
+        artifact.trainer(threads=1).fit((FRAME, labels), lr=0.1)
+    with pytest.raises(DataError, match="1 of 8 labels of label are missing"):
+        artifact.trainer(threads=1).fit([(X[:8], labels[:8])] * 2, lr=0.1)
+
+
+def test_sparse_columns_are_taken(artifact: odtc.Artifact):
+    sparse = FRAME.astype(pandas.SparseDtype("float32", 0))
+    found = artifact.trainer(threads=1).fit(sparse.assign(label=Y), lr=0.1)
+    assert found.rows == artifact.trainer(threads=1).fit((FRAME, Y), lr=0.1).rows
