@@ -125,7 +125,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
         self._converter, self._evaluations = feeding_of(bundle.manifest, self._engine)
         self._label_weights, self._label_weight = LabelWeights(bundle.manifest), 1.0
         self._said_unlabelled = False
-        self._ordering = Ordering(self._manifest.of_role(Role.INPUT), self._trained_columns)
+        self._ordering = Ordering(self._manifest.of_role(Role.INPUT))
         self.use_threads(threads, cores)
 
     def __enter__(self) -> Self:
@@ -323,7 +323,7 @@ class Trainer(Fitter, FrozenLayers, Evaluating, SeveralAdapters):
             yield from self._take(steps, upcoming.look, schedule)
 
     def _fed(self, x: Feed, y: Feed | None) -> Fed:
-        fed = self._converter.fed(self._ordering(x), y)
+        fed = self._converter.fed(self._ordering(x, self._trained_columns), y)
         # Here, as a loader may fill the same arrays again.
         fed.label_weight = self._label_weights.of(fed.whole)
         if not fed.label_weight and not self._said_unlabelled:

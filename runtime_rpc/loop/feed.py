@@ -93,9 +93,7 @@ class Passes:
         self._at = 0
         self._as_pair = Pairing(self.manifest)
         inputs = self.manifest.fed(Role.INPUT)
-        self._ordering = Ordering(
-            inputs, lambda: self.columns, lambda: self.before, lambda: self.measured
-        )
+        self._ordering = Ordering(inputs)
         self._taking = Taking(self._fed.values(), self.where)
         self._batches = self._all()
 
@@ -192,7 +190,7 @@ class Passes:
         if isinstance(fed, list | tuple) and len(names) > 1:
             given = dict(zip(names, fed, strict=False))
         if role is Role.INPUT:
-            given = self._ordering(given)
+            given = self._ordering(given, lambda: self.columns, self.before, self.measured)
         return named_arrays(given, names, role.value, self.manifest.bound)
 
     def _cut(self, held: Batch) -> tuple[Batch, Batch] | None:

@@ -84,7 +84,7 @@ def read_samples(
 def _looked_at(x: Any, trainer: Predicting) -> Any:
     """Inputs as arrays; says of them what `fit` says of its own."""
     items = trainer.manifest.of_role(Role.INPUT)
-    x = Ordering(items, lambda: trainer._columns)(x)
+    x = Ordering(items)(x, lambda: trainer._columns)
     if not isinstance(x, Mapping) and len(items) != 1:
         # Evaluating it says which there are.
         return x
@@ -178,13 +178,13 @@ def _batches(batches: Iterable[Any], trainer: Predicting) -> Iterator[Any]:
     """The inputs of each batch, as a step would take them; columns of tables by their names."""
     manifest = trainer.manifest
     inputs = manifest.of_role(Role.INPUT)
-    ordering = Ordering(inputs, lambda: trainer._columns)
+    ordering = Ordering(inputs)
     naming = Naming(inputs, manifest.labels, "data", "a batch", inputs_alone=True)
     taking = Taking(inputs, "data", is_predicted=True)
     for batch in batches:
         table = framed(batch)
         held = _inputs_alone(table, trainer) if is_frame(table) else table
-        x = ordering(_inputs_of(held, naming))
+        x = ordering(_inputs_of(held, naming), lambda: trainer._columns)
         yield taking({name: as_array(array, f"input {name}") for name, array in x.items()})
         for note in taking.untold():
             warn_caller(note)

@@ -1,6 +1,7 @@
 """The columns of DataFrames that come one after the other, all in the order of the first."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from odtc.core.errors import DataError
@@ -25,44 +26,46 @@ class Ordering:
 
     Args:
         inputs: of the step.
-        known: the names of the columns of each input; asked once, where a DataFrame comes. Where it
-            has none, those of the first DataFrame are taken.
-        before: names in a run before, whose order the first DataFrame is taken in where it has the
-            same.
-        measured: names of what was read for a validation, before there was a DataFrame.
 
     Attributes:
         names: of the columns of each input, in their order, as far as there were some.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[Argument],
-        known: Callable[[], Columns],
-        before: Callable[[], Columns] = dict,
-        measured: Callable[[], Columns] = dict,
-    ) -> None:
-        self._inputs, self._known = inputs, known
-        self._before, self._measured = before, measured
+    def __init__(self, inputs: Sequence[Argument]) -> None:
+        self._inputs = inputs
         self.names: dict[str, tuple[str, ...]] = {}
         self._told = set[str]()
 
-    def __call__(self, feed: Any) -> Any:
+    def __call__(
+        self,
+        feed: Any,
+        known: Callable[[], Columns],
+        before: Columns = MappingProxyType({}),
+        measured: Columns = MappingProxyType({}),
+    ) -> Any:
         """An input, or inputs by name, whose DataFrames have the columns in the order of all.
 
         What is no DataFrame stays as it is. Columns that are not taken are told of once.
 
+        Args:
+            feed: what is fed.
+            known: the names of the columns of each input. Where it has none, those of the first
+                DataFrame are taken.
+            before: names in a run before, whose order the first DataFrame is taken in where it has
+                the same.
+            measured: names of what was read for a validation, before there was a DataFrame.
+
         Raises:
             DataError: as of `by_names`; a validation was read in another order.
         """
-        trained = self.names or self._known()
+        trained = self.names or known()
         found = by_names(feed, self._inputs, trained)
         if not found.columns:
             return feed
-        if not trained and are_turned(found.columns, before := self._before()):
+        if not trained and are_turned(found.columns, before):
             found = by_names(feed, self._inputs, before)
         if not trained:
-            _check_measured(found.columns, self._measured())
+            _check_measured(found.columns, measured)
         self.names = {**self.names, **found.columns}
         for note in {*found.notes} - self._told:
             self._told.add(note)
