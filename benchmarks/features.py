@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 
 import odtc
-from benchmarks.options import positive
+from benchmarks.options import add_sizes, positive
 from benchmarks.output import (
     about,
     add_figures,
@@ -129,7 +129,7 @@ def main() -> int:
     )
     add = partial(parser.add_argument, metavar="")
     add("--networks", nargs="+", default=_NETWORKS, help="whose last layer is trained")
-    add("--batch", type=positive, default=8, help="samples of a step")
+    add_sizes(parser, batch=8)
     add("--samples", type=positive, default=64, help="images that are drawn")
     add("--epochs", type=positive, default=10, help="of a run")
     add("--pairs", type=positive, default=5, help="of runs")

@@ -22,7 +22,7 @@ from rich.table import Table
 
 import odtc
 from benchmarks.memory.__main__ import chosen_networks
-from benchmarks.options import positive
+from benchmarks.options import add_sizes, positive
 from benchmarks.output import (
     about,
     add_files,
@@ -266,8 +266,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
-    add("--batch", type=positive, default=8, help="samples in a step")
-    add("--threads", type=positive, default=2, help="worker threads")
+    add_sizes(parser, batch=8, threads=2)
     add("--rounds", type=positive, default=12, help="timed steps of each way")
     add("--artifacts", type=Path, help="a folder that keeps what is compiled for another run")
     add_files(parser, "layouts", ["picture"])

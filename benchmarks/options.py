@@ -1,7 +1,7 @@
 """Values of options that several benchmarks take."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def listed(text: str, known: Sequence[str], what: str) -> list[str]:
@@ -28,3 +28,26 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)
+
+
+# How large a step is, and how it is taken.
+_SIZES = {"batch": "samples in a step", "threads": "worker threads of a step"}
+
+
+def add_sizes(parser: argparse.ArgumentParser, **usual: int) -> None:
+    """Adds `--batch` or `--threads`, or both, each with what is usual for a benchmark."""
+    for name, number in usual.items():
+        parser.add_argument(
+            f"--{name}",
+            type=positive,
+            default=number,
+            metavar="",
+            help=f"{_SIZES[name]} (default: {number})",
+        )
+
+
+def add_cases(parser: argparse.ArgumentParser, models: Iterable[str]) -> None:
+    """Adds `--models`, all of some by default, and `--threads`, several numbers of them."""
+    names = [*models]
+    parser.add_argument("--models", nargs="*", default=names, choices=names)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])

@@ -21,7 +21,7 @@ from typing import Any
 import onnx
 
 import odtc
-from benchmarks.options import positive
+from benchmarks.options import add_sizes, positive
 from benchmarks.output import (
     about,
     add_figures,
@@ -139,8 +139,7 @@ def main() -> int:
     )
     add = partial(parser.add_argument, metavar="")
     add("--network", default="zoo/squeezenet", help="by name")
-    add("--batch", type=positive, default=4, help="samples in a step")
-    add("--threads", type=positive, default=2, help="worker threads")
+    add_sizes(parser, batch=4, threads=2)
     add("--steps", type=positive, default=2, help="steps in a block")
     add("--pairs", type=positive, default=100, help="pairs of blocks")
     add_files(parser, "sampling_cost")

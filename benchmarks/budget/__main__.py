@@ -20,7 +20,7 @@ from benchmarks.budget.report import (
 )
 from benchmarks.budget.ways import LEVERS, PEERS, BudgetTerms, NetworkWays, found_ways
 from benchmarks.memory.__main__ import chosen_networks
-from benchmarks.options import listed, positive
+from benchmarks.options import add_sizes, listed, positive
 from benchmarks.output import (
     about,
     add_figures,
@@ -95,8 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--shares", type=shares, default="0.75,0.5,0.35,0.25", help="of the arena, or none")
     add("--totals", type=totals, default=(), help="budgets of all bytes, such as 2GiB")
     add("--peers", type=peers, default="all", help=f"of {', '.join(PEERS)}, all or none")
-    add("--batch", type=positive, default=8, help="samples in a step")
-    add("--threads", type=positive, default=1, help="worker threads")
+    add_sizes(parser, batch=8, threads=1)
     add("--steps", type=positive, default=10, help="timed steps of each way")
     add("--runs", type=positive, default=3, help="processes that each way is measured in")
     parser.add_argument(

@@ -16,7 +16,7 @@ import onnx
 
 import odtc
 from benchmarks.memory.__main__ import chosen_networks
-from benchmarks.options import positive
+from benchmarks.options import add_sizes
 from benchmarks.output import (
     about,
     add_figures,
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
-    add("--batch", type=positive, default=8, help="samples in a step")
+    add_sizes(parser, batch=8)
     add_files(parser, "least")
     add_figures(parser, "budgets/least")
     options = parser.parse_args(argv)

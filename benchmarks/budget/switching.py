@@ -23,7 +23,7 @@ from rich.table import Table
 
 import odtc
 from benchmarks.memory.__main__ import chosen_networks
-from benchmarks.options import positive
+from benchmarks.options import add_sizes, positive
 from benchmarks.output import (
     about,
     add_figures,
@@ -167,8 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
-    add("--batch", type=positive, default=8, help="samples in a step")
-    add("--threads", type=positive, default=1, help="worker threads")
+    add_sizes(parser, batch=8, threads=1)
     add("--rounds", type=positive, default=5, help="how often each change is made")
     add_files(parser, "switching", ["picture"])
     add_figures(parser, "budgets/switching")

@@ -19,7 +19,7 @@ from benchmarks.kernel_time.layers import layers_of
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
-from benchmarks.options import listed, positive
+from benchmarks.options import add_sizes, listed
 from odtc.artifact import Artifact
 from odtc.backends.targets import parse_target
 from odtc.core.artifact import bundle as bundles
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     add = partial(parser.add_argument, metavar="")
     parser.add_argument("folder", type=Path)
     add("--networks", default=",".join(NETWORKS), help="by name, joined by commas")
-    add("--batch", type=positive, default=32, help="samples in a step")
+    add_sizes(parser, batch=32)
     add("--target", default=TARGET, help="what to compile for")
     return parser
 

@@ -15,7 +15,7 @@ from benchmarks.language_models.models import CONFIGS, PUBLISHED
 from benchmarks.language_models.prepare import BASES
 from benchmarks.language_models.report import said_of, table_of
 from benchmarks.language_models.sides import SideError, Turn
-from benchmarks.options import listed, positive
+from benchmarks.options import add_sizes, listed, positive
 from benchmarks.output import about, add_files, introduce, terminal, write_json
 
 _TOKENS = (128, 256, 512)
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tokens", type=_lengths, default=list(_TOKENS), help="such as 128,256")
     bases = partial(listed, known=list(BASES), what="base")
     add("--bases", type=bases, default=list(BASES), help="by name, joined by commas")
-    add("--threads", type=positive, default=1, help="worker threads of each side")
+    add_sizes(parser, threads=1)
     add("--turns", type=positive, default=5, help="processes of each side")
     add("--steps", type=positive, default=2, help="timed steps in a turn, behind one to warm up")
     parser.add_argument(

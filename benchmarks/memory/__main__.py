@@ -21,7 +21,7 @@ from benchmarks.memory.report import (
     summary,
 )
 from benchmarks.memory.rows import ENGINES, OURS, MemoryRow, MemoryTerms, measured_row
-from benchmarks.options import listed, positive
+from benchmarks.options import add_sizes, listed, positive
 from benchmarks.output import (
     about,
     add_figures,
@@ -53,8 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
     add("--engines", type=_engines, default="all", help="peers by name, joined by commas")
-    add("--batch", type=positive, default=4, help="samples in a step")
-    add("--threads", type=positive, default=1, help="worker threads of each engine")
+    add_sizes(parser, batch=4, threads=1)
     add("--runs", type=positive, default=3, help="processes that an engine is measured in")
     add_files(parser, "memory", ["picture"])
     add_figures(parser, "memory/networks")

@@ -20,7 +20,7 @@ from benchmarks.memory.__main__ import chosen_networks
 from benchmarks.memory.cases import NETWORKS
 from benchmarks.memory.rows import ALONE, geometric_mean
 from benchmarks.memory.tvm_planner import planned_by_tvm
-from benchmarks.options import positive
+from benchmarks.options import add_sizes, positive
 from benchmarks.output import (
     about,
     add_figures,
@@ -73,8 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=chosen_networks, default=",".join(NETWORKS), help="by name, or all")
-    add("--batch", type=positive, default=4, help="samples in a step")
-    add("--threads", type=positive, default=1, help="worker threads")
+    add_sizes(parser, batch=4, threads=1)
     add("--steps", type=positive, default=20, help="timed steps of each")
     add_files(parser, "memory_speed", ["picture"])
     add_figures(parser, "memory/speed")

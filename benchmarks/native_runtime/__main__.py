@@ -26,6 +26,7 @@ from benchmarks import app_size
 from benchmarks.models.digits import digits_model
 from benchmarks.models.zoo import zoo_model
 from benchmarks.native_runtime.found import Found, Measured, table_of
+from benchmarks.options import add_cases
 from benchmarks.output import about, add_figures, write_figures
 from odtc.app.java import jni_folder
 from odtc.artifact import Artifact
@@ -111,8 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measures, and prints a table; 1 where losses differ."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native_runtime")
     parser.description = __doc__
-    parser.add_argument("--models", nargs="*", default=[*_BATCH], choices=[*_BATCH])
-    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    add_cases(parser, _BATCH)
     parser.add_argument("--turns", type=int, default=20, help=f"of {_TURN['digits']} steps, or 2")
     add_figures(parser, "native_runtime/steps")
     args = parser.parse_args(argv)

@@ -22,6 +22,7 @@ from rich.table import Table
 
 import odtc
 from benchmarks.native_runtime.__main__ import MEMBERS, Steps, program_of_steps, written_batch
+from benchmarks.options import add_cases
 from benchmarks.output import about
 from benchmarks.step_time.cases import case_of
 from odtc.runtime_rpc.native.build import FOLDER
@@ -35,8 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measures, and prints a table; 1 where losses differ."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.native_runtime.beside")
     parser.description = __doc__
-    parser.add_argument("--models", nargs="*", default=[*_BATCH], choices=[*_BATCH])
-    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    add_cases(parser, _BATCH)
     parser.add_argument("--programs", type=int, nargs="*", default=[0, 2, 8, 20])
     parser.add_argument("--seconds", type=float, default=3.0, help="of a turn")
     parser.add_argument("--turns", type=int, default=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import benchmarks.recomputation as package
 from benchmarks.budget.__main__ import shares
-from benchmarks.options import positive
+from benchmarks.options import add_sizes
 from benchmarks.output import (
     about,
     add_figures,
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     add = partial(parser.add_argument, metavar="")
     add("--networks", type=_names, default=",".join(NETWORKS), help="by name")
     add("--shares", type=shares, default="0.9,0.8,0.7,0.6,0.5,0.4,0.3", help="budgets")
-    add("--batch", type=positive, default=16, help="samples in a step")
+    add_sizes(parser, batch=16)
     add("--target", default="host-cpu{threads=1}", help="whose model tells times")
     add_files(parser, "recomputation", ["picture"])
     add_figures(parser, "budgets/recomputation")
