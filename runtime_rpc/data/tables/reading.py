@@ -1,5 +1,6 @@
 """Samples of tables, a sample a row."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.process.missing_packages import require_packages
 from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.tables.cells import cells_of, is_list, lists_of
 from odtc.runtime_rpc.data.tables.columns import (
@@ -58,15 +60,26 @@ def read_parquet(path: Path, wanted: Wanted) -> Samples:
     chosen: dict[str, list[str]] = {}
     names: list[str] = []
     words: list[str] = []
+    indices: list[str] = []
 
     def choose(schema: "Schema") -> list[str]:
         names.extend(schema.names)
         chosen.update(chosen_columns(schema.names, wanted, str(path), _lists(schema)))
         words.extend(_of_classes(chosen, wanted))
+        indices.extend(_index_in(schema))
         return [name for each in chosen.values() for name in each]
 
     table = parquet_table(path, choose, words)
-    return _samples(table, names, chosen, wanted, str(path))
+    found = _samples(table, names, chosen, wanted, str(path))
+    fed = [name for item in found.inputs for name in chosen.get(item, ()) if name in indices]
+    # Columns that were trained are what is meant.
+    if not fed or wanted.columns:
+        return found
+    note = (
+        f"{path}: the index of a DataFrame ({listed(fed)}) is read as an input, as any other "
+        "column; DataFrame.to_parquet(index=False) leaves it out"
+    )
+    return replace(found, notes=(note, *found.notes))
 
 
 def read_frame(frame: Any, wanted: Wanted) -> Samples:
@@ -90,6 +103,16 @@ def read_frame(frame: Any, wanted: Wanted) -> Samples:
     names = table.column_names
     chosen = chosen_columns(names, wanted, where, _lists(table.schema))
     return _samples(table, names, chosen, wanted, where)
+
+
+def _index_in(schema: "Schema") -> list[str]:
+    """The columns of a file of pandas that were the index of a DataFrame."""
+    try:
+        said = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, TypeError, ValueError):
+        return []
+    # One that only counts the rows is no column.
+    return [each for each in said if isinstance(each, str)]
 
 
 def _dense(frame: Any) -> Any:

@@ -106,6 +106,17 @@ def test_an_index_of_a_table_without_a_name_is_told(artifact: odtc.Artifact, tmp
     )
 
 
+def test_an_index_in_a_file_is_said_where_it_is_an_input(artifact: odtc.Artifact, tmp_path: Path):
+    x, y = classed()
+    frame = pd.DataFrame(x, columns=[*"abcdef"]).assign(label=y)
+    said = {"b": "the index of a DataFrame (b) is read as an input", "label": "", None: ""}
+    for name, expected in said.items():
+        path = tmp_path / f"{name}.parquet"
+        (frame.set_index(name) if name else frame).to_parquet(path)
+        notes = read_data(path, artifact.manifest).notes
+        assert [expected in note for note in notes] == [True] * bool(expected)
+
+
 def test_hints_of_files_are_of_no_frame(artifact: odtc.Artifact, tmp_path: Path):
     path = tmp_path / "d.csv"
     for cell in ("", "x"):
