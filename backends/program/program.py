@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odtc.backends.program.lines import Line, Operand, Region
+from odtc.core.artifact.base import BASE
 from odtc.core.artifact.manifest import Evaluation, Features, Manifest
 from odtc.core.ir.place import Place
 from odtc.core.specs import Argument, Role, TensorSpec
@@ -305,4 +306,5 @@ def _facts(manifest: Manifest) -> dict[str, str]:
         "model_sha256": manifest.model_sha256,
         "loss": manifest.loss,
         "optimizer": str(manifest.optimizer["name"]),
+        **({BASE: manifest.base} if manifest.base else {}),
     }

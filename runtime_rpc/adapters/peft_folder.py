@@ -29,6 +29,7 @@ from odtc.runtime_rpc.adapters.peft_config import CONFIG, check_config, config_o
 from odtc.runtime_rpc.adapters.peft_fields import notes
 from odtc.runtime_rpc.adapters.stored import stored_tensors
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
+from odtc.runtime_rpc.state.base import Base
 
 TENSORS = "adapter_model.safetensors"
 _PICKLED = "adapter_model.bin"
@@ -41,6 +42,7 @@ def write_folder(
     tensors: Mapping[str, np.ndarray],
     base_model: str | None,
     saved: Collection[str],
+    base: Base,
 ) -> None:
     """Writes a new folder, whole or not at all.
 
@@ -50,6 +52,7 @@ def write_folder(
         tensors: those of the adapters, and all weights of the modules that are saved.
         base_model: what the configuration says of the model that the adapters are for.
         saved: the modules that are saved whole.
+        base: of the trainer.
 
     Raises:
         OutputError: the folder has files in it, or cannot be written.
@@ -62,14 +65,17 @@ def write_folder(
         for name, value in tensors.items()
     )
     with atomic_folder(path) as folder:
-        write_tensors(folder / TENSORS, named, {"format": "pt"}, hashed=True)
+        write_tensors(folder / TENSORS, named, {"format": "pt", **base.said()}, hashed=True)
         (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
 
 
-def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, np.ndarray]:
+def read_folder(
+    path: str | os.PathLike[str], manifest: Manifest, base: Base
+) -> dict[str, np.ndarray]:
     """The adapters of a folder, and the modules that it saved, by the name of the step's argument.
 
-    A warning names what the step trains beside its adapters, and the folder does not hold.
+    A warning names what the step trains beside its adapters, and the folder does not hold; another
+    tells where it was trained over another base, or does not say over which.
 
     Raises:
         ArtifactError: a file is missing or damaged, or the adapters are others than the step's.
@@ -88,12 +94,13 @@ def read_folder(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, n
             where=str(folder),
             hint="write it again by PEFT: save_pretrained(folder, safe_serialization=True)",
         )
-    _, stored = stored_tensors(folder / TENSORS)
+    metadata, stored = stored_tensors(folder / TENSORS)
     beside = [item for item in manifest.of_role(*WEIGHT_ROLES) if item not in items]
     stored = _without_coded(stored, manifest, config, path)
     whole = _saved_whole(stored, {item.spec.name: item for item in beside}, str(folder / TENSORS))
     others = {name: value for name, value in stored.items() if _plain(name) not in whole}
     found = fitted(others, shapes, str(folder / TENSORS)) | whole
+    base.tell_of_folder(metadata, config.get("base_model_name_or_path"), path)
     trained = sorted(item.spec.name for item in beside if item.role is Role.PARAMETER)
     if missing := [name for name in trained if name not in found]:
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""

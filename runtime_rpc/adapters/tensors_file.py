@@ -20,6 +20,7 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.fitting import fitted
 from odtc.runtime_rpc.adapters.stored import stored_tensors
+from odtc.runtime_rpc.state.base import Base
 
 _FORMAT = "odtc-adapters-1"
 _SHOWN = 3
@@ -55,7 +56,10 @@ def trained_beside(manifest: Manifest) -> str:
 
 
 def write_adapters(
-    path: str | os.PathLike[str], manifest: Manifest, tensors: Mapping[str, np.ndarray]
+    path: str | os.PathLike[str],
+    manifest: Manifest,
+    tensors: Mapping[str, np.ndarray],
+    base: Base,
 ) -> None:
     """Writes the adapters' tensors, whole or not at all.
 
@@ -66,17 +70,21 @@ def write_adapters(
         "format": _FORMAT,
         "model_sha256": manifest.model_sha256,
         "scale": _scales(manifest),
+        **base.said(),
     }
     with atomic_write(path) as temporary:
         named = dict(to_peft(k, v) for k, v in tensors.items())
         write_tensors(temporary, named, metadata, hashed=True)
 
 
-def read_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, np.ndarray]:
+def read_adapters(
+    path: str | os.PathLike[str], manifest: Manifest, base: Base
+) -> dict[str, np.ndarray]:
     """The adapters' tensors, by the name of the step's argument.
 
     Raises:
-        ArtifactError: the file is missing, damaged, or of another model, rank or scale.
+        ArtifactError: the file is missing, damaged, or of another model, rank, scale or
+            base.
         UsageError: the step has no adapters.
     """
     where = str(path)
@@ -90,6 +98,7 @@ def read_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str,
         )
     found = fitted(stored, expected, where)
     _check_scale(metadata.get("scale"), manifest, where)
+    base.check_exported(metadata, path)
     return found
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from odtc.core.artifact.base import BASE, base_of
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.file_kinds import mistaken
 from odtc.core.disk.files import atomic_write, not_a_file
@@ -64,6 +65,8 @@ class Checkpoint:
         progress: of the run, as text; empty where nothing kept it.
         adapters: of a trainer that had several; None where it had one.
         run: what `Trainer.run` was, without what the step says of itself.
+        has_base: whether frozen weights are among the tensors.
+        base: hash of the frozen weights that it is of; empty where the file does not say it.
     """
 
     step: int
@@ -72,6 +75,8 @@ class Checkpoint:
     progress: str = ""
     adapters: Adapters | None = None
     run: Mapping[str, str] = field(default_factory=dict)
+    has_base: bool = True
+    base: str = ""
 
 
 def write_checkpoint(
@@ -81,8 +86,7 @@ def write_checkpoint(
     tensors: Mapping[str, np.ndarray],
     run: Mapping[str, Any],
     adapters: Adapters | None = None,
-    *,
-    base: bool = True,
+    base: str | None = None,
 ) -> None:
     """Writes a checkpoint, whole or not at all.
 
@@ -93,7 +97,7 @@ def write_checkpoint(
         tensors: those of `saved_arguments`, by name.
         run: what else makes the run the one that it is, for JSON; see `same_run`.
         adapters: where there are several.
-        base: whether frozen weights are among the tensors.
+        base: hash of the frozen weights, where these are not among the tensors.
 
     Raises:
         NumericError: what is trained is not finite; a file that is there stays.
@@ -110,10 +114,11 @@ def write_checkpoint(
         where=f"checkpoint {os.fspath(path)}",
         hint="the name has that of its adapter: trainer.delete_adapter(name) leaves it out",
     )
-    form = _OF_SEVERAL if adapters else _FORMAT if base else _WITHOUT_BASE
+    form = _OF_SEVERAL if adapters else _FORMAT if base is None else _WITHOUT_BASE
     metadata = {
         "format": form,
         "model_sha256": manifest.model_sha256,
+        **({BASE: base} if base else {}),
         "step": str(step),
         "optimizer": str(manifest.optimizer["name"]),
         "accumulate": str(manifest.accumulate),
@@ -237,7 +242,11 @@ def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpo
     run = _run(metadata)
     progress = run.pop(PROGRESS, "")
     own_run = {name: run[name] for name in run.keys() - step_identity(manifest).keys()}
-    return Checkpoint(step, mine, header.hashes is not None, progress, adapters, own_run)
+    hashes = header.hashes or {}
+    frozen = {item.spec.name for item in manifest.of_role(Role.FROZEN)} & hashes.keys()
+    of_base = base_of({name: hashes[name] for name in frozen}) if base else metadata.get(BASE, "")
+    is_hashed = header.hashes is not None
+    return Checkpoint(step, mine, is_hashed, progress, adapters, own_run, base, of_base)
 
 
 @contextmanager

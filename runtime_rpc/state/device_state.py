@@ -21,6 +21,7 @@ from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.guards.uninterrupted import uninterrupted
 from odtc.runtime_rpc.memory.allocation import averaged
 from odtc.runtime_rpc.sessions.session import Session
+from odtc.runtime_rpc.state.base import Base
 from odtc.runtime_rpc.state.checkpoint import (
     WITHOUT_HASHES,
     Checkpoint,
@@ -62,6 +63,7 @@ class DeviceState:
         # What a file says of the run, as long as no step was taken since.
         self._stored_run: tuple[int, Mapping[str, str]] = (0, {})
         self._bundle, self._manifest, self._turns = bundle, bundle.manifest, turns
+        self._base = Base(bundle.manifest, self._read)
         # By their names; None of the one that is at work.
         names = [DEFAULT] if bundle.manifest.adapters else []
         self._adapters: dict[str, Parked | None] = dict.fromkeys(names)
@@ -163,6 +165,8 @@ class DeviceState:
             values: by ONNX initializer name; shapes and dtypes as `parameters` has them.
 
         Raises:
+            ArtifactError: several adapters share a frozen weight of which another value is given;
+                nothing is changed.
             DataError: a name, a shape or a dtype does not fit, or a weight is kept as codes, which
                 take no other values; nothing is changed.
             UsageError: it is no mapping.
@@ -177,8 +181,13 @@ class DeviceState:
             )
         refuse_coded(values, self._manifest.coded)
         checked = {name: fitted_weight(name, value, weights) for name, value in values.items()}
+        self._check_shared(
+            {name: value for name, value in checked.items() if weights[name].role is Role.FROZEN},
+            "trainer.set_parameters gives",
+            "set_parameters",
+        )
         with uninterrupted():
-            self._engine.write({weights[name]: value for name, value in checked.items()})
+            self._write({weights[name]: value for name, value in checked.items()})
 
     @takes("trainer.save_checkpoint", path=PATH)
     @alone
@@ -235,10 +244,14 @@ class DeviceState:
         """Takes up what was read of a file; see `load_checkpoint`."""
         if not found.is_hashed:
             warn_caller(f"{os.fspath(path)}: {WITHOUT_HASHES}")
+        if not found.has_base:
+            self._base.check(found.base, path)
         self._check_adapters(found, path)
         items = {item.spec.name: item for item in saved_arguments(self._manifest, found.step)}
         with uninterrupted():
-            self._engine.write({items[name]: value for name, value in found.tensors.items()})
+            self._write({items[name]: value for name, value in found.tensors.items()})
+            if found.has_base:
+                self._base.changed(found.base)
             self._engine.restart(found.step)
             self.steps = found.step
             if found.adapters:
@@ -246,6 +259,12 @@ class DeviceState:
         self.progress = found.progress
         # An adapter may be parked before its next step, and is then to be kept with what is known.
         self._stored_run = found.step, found.run if self._adapters else {}
+
+    def _write(self, values: Mapping[Argument, np.ndarray]) -> None:
+        """Gives arguments other values."""
+        if any(item.role is Role.FROZEN for item in values):
+            self._base.changed()
+        self._engine.write(values)
 
     def _record(self) -> dict[str, str]:
         """What makes the run the one that it is, as far as it is known."""
@@ -259,7 +278,7 @@ class DeviceState:
             ArtifactError: frozen weights that other adapters share.
         """
         if found.adapters is None:
-            self._check_shared(found, path)
+            self._check_shared(found.tensors, "the checkpoint has", os.fspath(path))
             return
         now = Adapters(self._active, self._adapters)
         untouched = {DEFAULT} if now.steps.get(DEFAULT, self.steps) == 0 else set()
@@ -272,18 +291,20 @@ class DeviceState:
                 f"{self._active!r} was; trainer.set_adapter changes that"
             )
 
-    def _check_shared(self, found: Checkpoint, path: str | os.PathLike[str]) -> None:
-        """Checks that a checkpoint of one adapter has the base of the others."""
+    def _check_shared(self, found: Mapping[str, np.ndarray], what: str, where: str) -> None:
+        """Checks that what is given to one adapter has the base of the others.
+
+        Raises:
+            ArtifactError: it has another one.
+        """
         frozen = self._manifest.of_role(Role.FROZEN) if len(self._adapters) > 1 else ()
         for item in frozen:
             name = item.spec.name
-            if name in found.tensors and not np.array_equal(
-                self._read(item)[name], found.tensors[name]
-            ):
+            if name in found and not np.array_equal(self._read(item)[name], found[name]):
                 raise ArtifactError(
-                    f"the checkpoint has another {name}, which is frozen, and adapters share it",
-                    where=os.fspath(path),
-                    hint="load it into a trainer of its own",
+                    f"{what} another {name}, which is frozen, and adapters share it",
+                    where=where,
+                    hint="give it to a trainer of its own",
                 )
 
     @property

@@ -120,7 +120,7 @@ class ExportableState(DeviceState):
         tensors = self._finite_weights(adapter_arguments(self._manifest), ema)
         if beside := trained_beside(self._manifest):
             warn_caller(f"export: {beside}")
-        write_adapters(path, self._manifest, tensors)
+        write_adapters(path, self._manifest, tensors, self._base)
 
     @takes("trainer.export_peft", path=PATH, base_model=optional(TEXT), ema=FLAG)
     @alone
@@ -153,7 +153,7 @@ class ExportableState(DeviceState):
         saved = saved_modules(self._manifest, self._bundle.opened().model)
         beside = [item for items in saved.values() for item in items]
         tensors = self._finite_weights((*adapters, *beside), ema)
-        write_folder(path, self._manifest, tensors, base_model, saved)
+        write_folder(path, self._manifest, tensors, base_model, saved, self._base)
 
     @takes(
         "trainer.export_gguf",
@@ -206,6 +206,9 @@ class ExportableState(DeviceState):
         file of `save_adapter` these are its weights, and running statistics; a warning tells that
         its steps and state are not taken, as `load_checkpoint` does.
 
+        Files say over which frozen weights they were trained, and are refused over others. A folder
+        is taken over any base; a warning tells where it was another one, or is not known.
+
         Args:
             path: of the file, or of the folder.
 
@@ -216,7 +219,7 @@ class ExportableState(DeviceState):
         """
         found, moved = self._read_adapters(path, shared=len(self._adapters) > 1)
         with uninterrupted():
-            self._engine.write(found)
+            self._write(found)
         if moved:
             warn_caller(f"{os.fspath(path)}: {moved_text(item.spec.name for item in moved)}")
 
@@ -229,7 +232,7 @@ class ExportableState(DeviceState):
             ArtifactError: as of `load_adapters`; or others share what it changes.
             UsageError: the step has no adapters.
         """
-        tensors = given_adapters(path, self._manifest)
+        tensors = given_adapters(path, self._manifest, self._base)
         weights = self._manifest.of_role(*WEIGHT_ROLES)
         found = {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
         still = self._engine.read([item for item in found if item.role is Role.FROZEN])

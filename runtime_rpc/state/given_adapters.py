@@ -10,6 +10,7 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import WEIGHT_ROLES
 from odtc.runtime_rpc.adapters.peft_folder import read_folder
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments, read_adapters
+from odtc.runtime_rpc.state.base import Base
 from odtc.runtime_rpc.state.checkpoint import (
     is_adapter_checkpoint,
     is_checkpoint,
@@ -18,7 +19,9 @@ from odtc.runtime_rpc.state.checkpoint import (
 )
 
 
-def given_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, np.ndarray]:
+def given_adapters(
+    path: str | os.PathLike[str], manifest: Manifest, base: Base
+) -> dict[str, np.ndarray]:
     """Weights by the name of the step's argument; a warning tells what of a file is not taken.
 
     Raises:
@@ -28,9 +31,9 @@ def given_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str
     """
     adapter_arguments(manifest)
     if os.path.isdir(path):
-        return read_folder(path, manifest)
+        return read_folder(path, manifest, base)
     if is_adapter_checkpoint(path):
-        return _weights_of(path, manifest)
+        return _weights_of(path, manifest, base)
     if is_checkpoint(path):
         names = [*read_adapter_steps(path)]
         of = f" of the adapters {', '.join(names)}" if len(names) > 1 else ""
@@ -40,12 +43,15 @@ def given_adapters(path: str | os.PathLike[str], manifest: Manifest) -> dict[str
             hint="load it whole: trainer.load_checkpoint, or --checkpoint with --adapter NAME; "
             "trainer.save_adapter(path, name) then writes one of them alone",
         )
-    return read_adapters(path, manifest)
+    return read_adapters(path, manifest, base)
 
 
-def _weights_of(path: str | os.PathLike[str], manifest: Manifest) -> dict[str, np.ndarray]:
+def _weights_of(
+    path: str | os.PathLike[str], manifest: Manifest, base: Base
+) -> dict[str, np.ndarray]:
     """What a checkpoint of one adapter has of weights."""
     kept = read_checkpoint(path, manifest)
+    base.check(kept.base, path)
     if kept.step:
         warn_caller(
             f"{os.fspath(path)}: its weights are taken up; its optimizer's state and its "

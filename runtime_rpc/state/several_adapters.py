@@ -72,6 +72,7 @@ class SeveralAdapters(ExportableState):
         _check_new(name, self._adapters)
         if path is not None and is_adapter_checkpoint(path):
             kept = read_checkpoint(path, self._manifest)
+            self._base.check(kept.base, path)
             self._adapters[name] = Parked(
                 kept.step, kept.tensors, kept.progress, kept.run, is_stored=True
             )
@@ -110,8 +111,8 @@ class SeveralAdapters(ExportableState):
         """Writes a checkpoint of one adapter, without the base: its tensors, state and step count.
 
         `load_checkpoint` takes it up into the adapter at work, `add_adapter` as a new one, and the
-        native runtime by `odtc_load`: from there on each goes on to the same bits. The base has to
-        be that of the artifact.
+        native runtime by `odtc_load`: from there on each goes on to the same bits. The file says
+        over which base it was trained, and each refuses it over another one.
 
         Args:
             path: of the file.
@@ -127,7 +128,8 @@ class SeveralAdapters(ExportableState):
         parked = self._adapters[name] or self._parked()
         saved = saved_arguments(self._manifest, parked.steps, base=False)
         tensors = {item.spec.name: parked.tensors[item.spec.name] for item in saved}
-        write_checkpoint(path, self._manifest, parked.steps, tensors, parked.record, base=False)
+        base = self._base.hash
+        write_checkpoint(path, self._manifest, parked.steps, tensors, parked.record, base=base)
 
     @takes("trainer.delete_adapter", name=TEXT)
     @alone

@@ -188,6 +188,14 @@ def resume_another(trainer: Any, path: str) -> None:
     trainer.fit((np.ones((2, 4)), np.arange(2)), lr=0.1, resume=path)
 
 
+def take_over_another_base(trainer: Any, path: str) -> None:
+    """An adapter's file is taken up after a frozen weight was set by hand."""
+    trainer.save_adapter(path)
+    trainer.delete_adapter("bob")
+    trainer.set_parameters({"w": trainer.parameters()["w"] + 1})
+    trainer.load_checkpoint(path)
+
+
 def load_within(trainer: Any, path: str) -> None:
     """A callback in a run of `bob` loads the checkpoint, in which `default` is at work."""
     trainer.set_adapter("bob")

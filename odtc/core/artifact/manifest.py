@@ -71,7 +71,7 @@ class StepPlan:
 
 # Parts of a manifest that only some steps have.
 _OF_SOME = frozenset(
-    "coded columns counted features kernels length normalized shared shorter".split()
+    "base coded columns counted features kernels length normalized shared shorter".split()
 )
 
 
@@ -197,6 +197,8 @@ class Manifest:
         length: of what arguments, plans and evaluations are of, where a step can be taken at
             several lengths; 0 where it has one size.
         shorter: what is otherwise at shorter lengths, the longest first.
+        base: hash of the weights that no step changes; see `odtc.core.artifact.base`. Empty where
+            there are none, and in artifacts of before.
         files: member of the artifact to its sha256.
         schema: version of this format.
     """
@@ -230,6 +232,7 @@ class Manifest:
     shared: Mapping[str, Shared] = field(default_factory=dict)
     length: int = 0
     shorter: tuple[Shorter, ...] = ()
+    base: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 

@@ -60,6 +60,7 @@ def parse_manifest(text: str | bytes, where: str) -> Manifest:
         data["shared"] = {k: Shared(**item) for k, item in data.get("shared", {}).items()}
         data["length"] = int(data.get("length", 0))
         data["shorter"] = tuple(_shorter(item) for item in data.get("shorter", ()))
+        data["base"] = str(data.get("base", ""))
         data["files"] = dict(data["files"])
         manifest = Manifest(**data)
         if manifest.micro_batches < 1:

@@ -1,6 +1,5 @@
 """Which weights of a step may stay in the files of its model, and why others do not."""
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from odtc.core.artifact.base import hash_of
 from odtc.core.artifact.beside import Beside, leads_out
 from odtc.core.errors import UnsupportedError
 from odtc.driver.training import Step
@@ -56,7 +56,7 @@ def left_beside(model: Path, step: Step) -> LeftBeside:
     weights = [
         Beside(name, digest, at.offset, os.path.relpath(at.path, folder))
         for name, value in large.items()
-        if (at := places.get(digest := _digest(value)))
+        if (at := places.get(digest := hash_of(value)))
     ]
     left = {each.name for each in weights}
     kept = {name: value for name, value in large.items() if name not in left}
@@ -97,7 +97,7 @@ def _places(model: Path, sizes: set[int]) -> dict[str, Elements]:
         found = [each for each in elements_in_files(model) if each.size in sizes]
         # The first place of several: the same for each compile.
         return {
-            _digest(np.fromfile(each.path, np.uint8, each.size, offset=each.offset)): each
+            hash_of(np.fromfile(each.path, np.uint8, each.size, offset=each.offset)): each
             for each in reversed(found)
         }
     except UNREADABLE as error:
@@ -138,7 +138,3 @@ def _reasons(step: Step, kept: Mapping[str, np.ndarray]) -> Iterator[str]:
             more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             shown = ", ".join(found[:_SHOWN])
             yield f"{size:,} bytes are in the artifact: {shown}{more}, {why}"
-
-
-def _digest(value: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data).hexdigest()

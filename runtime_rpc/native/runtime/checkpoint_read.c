@@ -11,7 +11,7 @@ typedef struct {
   odtc_trainer *trainer;
   char *hashes; /* the text of the metadata */
   odtc_json next; /* in it, after the last hash that was looked up */
-  char *strings, own[ODTC_HEX_BYTES];
+  char *strings, own[ODTC_HEX_BYTES], base[ODTC_HEX_BYTES];
   int64_t steps, micro_batches;
   int without_base; /* it is of an adapter alone */
   int seen, is_mapped; /* where pages of the file are left as they are read */
@@ -57,6 +57,8 @@ static odtc_code hear(void *with, const char *name, const char *text, odtc_probl
     if (number_of(text) != head->accumulate)
       return odtc_fail(problem, ODTC_MISFIT, "the checkpoint was written with accumulate %.100s; the "
                        "step has %u", text, head->accumulate);
+  } else if (!strcmp(name, ODTC_BASE) && strlen(text) == ODTC_HEX_BYTES - 1) {
+    memcpy(l->base, text, ODTC_HEX_BYTES);
   } else if (!strcmp(name, "step")) {
     l->seen |= STEP, l->steps = number_of(text);
   } else if (!strcmp(name, "micro_batches")) {
@@ -142,6 +144,16 @@ static odtc_code check_header(loading *l, odtc_pages file, odtc_problem *problem
                               : ODTC_OK;
 }
 
+/* Whether an adapter is of the base that is there; files of an older odtc do not say it. */
+static odtc_code check_base(loading *l, odtc_problem *problem) {
+  odtc_trainer *t = l->trainer;
+  if (!l->without_base || !l->base[0]) return ODTC_OK;
+  if (odtc_know_base(t)) return problem->code;
+  if (!strcmp(l->base, t->base)) return ODTC_OK;
+  return odtc_fail(problem, ODTC_MISFIT, "the adapter was trained over another base: the hash of that is "
+                   "%.16s, and of the frozen weights here %.16s", l->base, t->base[0] ? t->base : "none");
+}
+
 static odtc_code check_file(loading *l, odtc_pages file, odtc_problem *problem) {
   odtc_trainer *t = l->trainer;
   int64_t most = INT32_MAX / (int64_t)t->program.head->micro_batches;
@@ -159,11 +171,12 @@ static odtc_code check_file(loading *l, odtc_pages file, odtc_problem *problem) 
     if (is_wanted(l, n) && !l->data[n])
       return odtc_fail(problem, ODTC_MISFIT, "the checkpoint does not fit the step: it has no %.100s",
                        t->arguments[n].name);
-  return ODTC_OK;
+  return check_base(l, problem);
 }
 
 static odtc_code take_up(loading *l) {
   odtc_trainer *t = l->trainer;
+  if (!l->without_base) odtc_forget_base(t);
   float factor = (float)((double)t->program.head->micro_batches / (double)l->micro_batches);
   for (size_t n = 0; n < t->program.argument_count; ++n) {
     odtc_tensor *tensor = t->arguments + n;

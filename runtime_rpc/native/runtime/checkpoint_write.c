@@ -92,6 +92,10 @@ static void put_metadata(odtc_text *head, const odtc_trainer *t, const char *for
   put_field(head, "format", format);
   odtc_text_put(head, ",");
   put_field(head, "model_sha256", fact(t, "model_sha256"));
+  if (!strcmp(format, ODTC_ADAPTER_FORMAT) && t->base[0]) {
+    odtc_text_put(head, ",");
+    put_field(head, ODTC_BASE, t->base);
+  }
   snprintf(number, sizeof number, "%lld", (long long)t->steps);
   odtc_text_put(head, ",");
   put_field(head, "step", number);
@@ -184,6 +188,7 @@ static odtc_code prepare(odtc_trainer *t, const char *path, is_held *is_in, odtc
     return odtc_fail(&t->problem, ODTC_TORN, "the weights are torn, and no checkpoint is written");
   if (check_finite(t, path)) return t->problem.code;
   const char *format = is_in == odtc_is_saved ? ODTC_CHECKPOINT_FORMAT : ODTC_ADAPTER_FORMAT;
+  if (is_in == odtc_is_of_adapter && odtc_know_base(t)) return t->problem.code;
   *tensors = saved(t, is_in);
   if (*tensors && put_header(head, t, format, *tensors)) return t->problem.code;
   return !*tensors || head->failed ? no_memory(t, "a header") : ODTC_OK;

@@ -199,7 +199,8 @@ ODTC_API odtc_code odtc_load(odtc_trainer *trainer, const char *path);
 
 /* Writes the same without weights that are not trained: of a step with adapters (LoRA) one adapter with its state and
    number of steps, and nothing of the base. odtc_load() and odtc_load_bytes() take it up, too, and leave the base as it
-   is: several adapters over one base are loaded one after the other. */
+   is: several adapters over one base are loaded one after the other. The file says which base that is, and over another
+   one it is refused with ODTC_MISFIT; frozen weights that the caller has written are not seen by this. */
 ODTC_API odtc_code odtc_save_adapter(odtc_trainer *trainer, const char *path);
 
 /* A whole checkpoint in memory, which is to be given to free(); NULL where that fails. */
@@ -225,8 +226,8 @@ ODTC_API odtc_code odtc_start_clock(odtc_trainer *trainer);
 ODTC_API odtc_code odtc_stop_clock(odtc_trainer *trainer, const odtc_timed_call **calls,
                                    size_t *count);
 
-/* Says what the program was made from: odtc, target, triple, model, model_sha256, loss, optimizer,
-   run; and of the kernels that were chosen for this CPU and these threads: core, features. */
+/* Says what the program was made from: odtc, target, triple, model, model_sha256, base_sha256 (of
+   weights that are not trained), loss, optimizer, run; and of the kernels that were chosen for this CPU and these threads: core, features. */
 ODTC_API const char *odtc_fact(const odtc_trainer *trainer, const char *name);
 
 #ifdef __cplusplus

@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "pool.h"
 #include "program.h"
+#include "sha256.h"
 
 struct odtc_trainer {
   odtc_problem problem;
@@ -34,6 +35,8 @@ struct odtc_trainer {
   odtc_clock clock;
   atomic_int cancelled;
   int torn, is_open;
+  char base[ODTC_HEX_BYTES]; /* the hash of weights that are frozen, once it was asked for */
+  int has_other_base;        /* than that of the program, perhaps */
   int process; /* that made it, and has its threads */
   int64_t steps;
   double loss; /* of the last step, with the mark of one that wrote what is not finite */

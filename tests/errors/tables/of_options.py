@@ -22,6 +22,7 @@ from tests.errors.damage import (
     lose_adapters,
     resume_another,
     several_adapters,
+    take_over_another_base,
 )
 from tests.errors.models import (
     LEFT_OPERAND,
@@ -137,6 +138,10 @@ OF_OPTIONS: dict[str, Cause] = {
     "adapters missing": load_adapters(b""),
     "adapters of a checkpoint of several": kept_adapters(
         lambda it, path: it.add_adapter("eve", path)
+    ),
+    "adapter over another base": kept_adapters(take_over_another_base),
+    "adapters' base changed": several_adapters(
+        lambda it: it.set_parameters({"w": np.ones((4, 3), np.float32)})
     ),
     "adapter of no such name": several_adapters(lambda it: it.set_adapter("eve")),
     "adapter's name taken": several_adapters(lambda it: it.add_adapter("bob")),

@@ -132,6 +132,7 @@ def test_fields_that_change_nothing_and_those_that_are_told(sides: Sides, tmp_pa
     inits = [{"init_lora_weights": init} for init in (True, False, "gaussian", "eva", "orthogonal")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*nothing says over which base")
         for given in (silent, *inits, {"later_field": None}):
             file.write_text(json.dumps(config | given))
             trainer.load_adapters(tmp_path / "theirs")
@@ -202,6 +203,7 @@ def test_what_is_trained_beside_the_adapters_there_alone(
     assert_same(trainer, model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*nothing says over which base")
         trainer.load_adapters(tmp_path / "theirs")
 
 
