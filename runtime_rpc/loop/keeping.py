@@ -1,5 +1,6 @@
 """Checkpoints of a run: the last one, some before it, and the best."""
 
+import glob
 import os
 import shutil
 from contextlib import suppress
@@ -47,9 +48,13 @@ class Checkpoint(Callback):
         """See `Callback.on_train_begin`.
 
         Raises:
-            UsageError: the file has adapters that would be lost.
+            UsageError: the file, or one that is kept beside it, has adapters that would be lost.
         """
         run.trainer._check_kept(self.path)
+        for path in self._numbered_of(run) if self._keep else ():
+            run.trainer._check_kept(path)
+            if said := run.trainer._others_replaced(path, "keeps all of them"):
+                warn_caller(said)
         self._saved = run.step
 
     def on_safe_point(self, run: "Run") -> None:
@@ -76,8 +81,20 @@ class Checkpoint(Callback):
             shutil.copyfile(self.path, temporary)
         # After the checkpoint that has no part in them: what a kill leaves is one too many.
         for step in older:
-            with suppress(FileNotFoundError):
-                self._numbered(step).unlink()
+            with suppress(FileNotFoundError, ArtifactError):
+                # The run of another adapter may have written its own there.
+                if read_active(self._numbered(step)) in (None, run.trainer.active_adapter):
+                    self._numbered(step).unlink()
+
+    def _numbered_of(self, run: "Run") -> list[Path]:
+        """The numbered files that are there and that the run may replace."""
+        last = run.course.last_step
+        begin, end = f"{self.path.stem}-step", self.path.suffix
+        beside = self.path.parent.glob(f"{glob.escape(begin)}*{glob.escape(end)}")
+        numbers = (path.name.removeprefix(begin).removesuffix(end) for path in beside)
+        steps = sorted(int(each) for each in numbers if each.isdecimal())
+        within = [each for each in steps if each >= run.step and (last is None or each <= last)]
+        return [self._numbered(each) for each in within]
 
     def _numbered(self, step: int) -> Path:
         return self.path.with_name(f"{self.path.stem}-step{step}{self.path.suffix}")
@@ -120,7 +137,7 @@ class BestCheckpoint(Callback):
             UsageError: as of `Checkpoint`; or nothing measures the column.
         """
         run.trainer._check_kept(self.path)
-        if said := run.trainer._best_replaced(self.path):
+        if said := run.trainer._others_replaced(self.path, "keeps the best of each"):
             warn_caller(said)
         self._monitor, self._after = monitor_of(run, *self._asked, "BestCheckpoint"), 0
         best = self.best(run)

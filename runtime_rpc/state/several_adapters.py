@@ -202,16 +202,21 @@ class SeveralAdapters(ExportableState):
                 "keeps them",
             )
 
-    def _best_replaced(self, path: str | os.PathLike[str]) -> str:
-        """What is to be said where the best of other adapters is in a file that a run writes."""
+    def _others_replaced(self, path: str | os.PathLike[str], keeps: str) -> str:
+        """What is to be said where a file that a run writes has other adapters at other steps.
+
+        Args:
+            path: of the file.
+            keeps: what a file for each adapter does.
+        """
         others = self._adapters.keys() - {self._active}
         said = ", ".join(
             f"{name} of step {there} by that of step {here}"
             for name, (there, here) in self._steps_in(path).items()
             if name in others and there != here
         )
-        keeps = "a file for each adapter keeps the best of each"
-        return f"{os.fspath(path)}: the run replaces {said}; {keeps}" if said else ""
+        each = f"a file for each adapter {keeps}"
+        return f"{os.fspath(path)}: the run replaces {said}; {each}" if said else ""
 
     def _steps_in(self, path: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
         """The steps of adapters in a file, and here; none where it is no checkpoint."""

@@ -10,6 +10,7 @@ import torch
 
 import odtc
 from odtc.core.errors import UsageError
+from odtc.runtime_rpc.state.checkpoint import read_active
 from tests.runtime_rpc.adapters.several import BATCH, LORA, LR, TARGET, Net, batch, kept
 
 DATA = tuple(np.concatenate(each) for each in zip(*map(batch, range(4)), strict=True))
@@ -103,6 +104,36 @@ def test_it_is_said_that_the_best_of_another_is_replaced(
         trainer.set_adapter("bob")
         with pytest.warns(UserWarning, match="replaces alice of step 1 by that of step 3; a file"):
             run(trainer, 1, callbacks=best())
+
+
+def test_files_that_are_kept_lose_no_other_adapter(artifact: odtc.Artifact, tmp_path: Path) -> None:
+    keep = lambda: [odtc.Checkpoint(tmp_path / "c.ckpt", every=2, keep=2)]  # noqa: E731
+    with fresh(artifact, "alice") as trainer:
+        run(trainer, 4, callbacks=keep())
+        (tmp_path / "c.ckpt").unlink()
+    (tmp_path / "c-step9.ckpt").write_bytes((tmp_path / "c-step4.ckpt").read_bytes())
+    before = (tmp_path / "c-step2.ckpt").read_bytes()
+    with fresh(artifact, "bob") as trainer:
+        run(trainer, 1, callbacks=keep())
+        (tmp_path / "c.ckpt").unlink()
+        with pytest.raises(UsageError, match=r"without the steps of alice\n.*c-step2\.ckpt"):
+            run(trainer, 4, callbacks=keep())
+    assert (tmp_path / "c-step2.ckpt").read_bytes() == before
+
+
+def test_files_that_another_adapter_keeps_stay(artifact: odtc.Artifact, tmp_path: Path) -> None:
+    keep = lambda: [odtc.Checkpoint(tmp_path / "c", every=2, keep=2)]  # noqa: E731
+    with fresh(artifact, "alice") as trainer:
+        run(trainer, 4, callbacks=keep())
+        trainer.add_adapter("bob")
+        trainer.set_adapter("bob")
+        with pytest.warns(UserWarning, match="replaces alice of step 2 by that of step 4; a file"):
+            run(trainer, 4, callbacks=keep())
+        trainer.set_adapter("alice")
+        # Of her four steps the second has bob's name by now.
+        run(trainer, 6, resume=str(tmp_path / "c"), callbacks=keep())
+        assert {path.name for path in tmp_path.iterdir()} == {"c", "c-step2", "c-step4", "c-step6"}
+        assert read_active(tmp_path / "c-step2") == "bob"
 
 
 @pytest.fixture(scope="module")
