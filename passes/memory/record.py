@@ -143,11 +143,29 @@ def _values(
 
 
 def _first_backward(calls: int, values: Sequence[_Value], tags: Mapping[relax.Var, Tags]) -> int:
-    """The first call that writes a gradient."""
-    gradients = (
-        value.first for value in values for tag in tags.get(value.variable, ())[:1] if tag.gradient
-    )
-    return min(gradients, default=calls)
+    """The first call of the backward pass: one that writes a gradient.
+
+    Some gradients need nothing of the forward pass, such as the share of a label in a mean of those
+    that count, and are written before it; some results of it are written late. So it is the place
+    with the fewest calls on the wrong side of it.
+    """
+    gradients, forward, seen = set[int](), set[int](), set[int]()
+    for value in sorted(values, key=lambda each: each.first):
+        for tag in tags.get(value.variable, ())[:1]:
+            if tag.gradient:
+                gradients.add(value.first)
+            # What is computed again is written in the backward pass.
+            elif tag.number not in seen:
+                forward.add(value.first)
+                seen.add(tag.number)
+    forward -= gradients
+    wrong = least = len(forward)
+    best = 0
+    for call in range(calls):
+        if call in gradients and wrong <= least:
+            best, least = call, wrong
+        wrong += (call in gradients) - (call in forward)
+    return best if gradients else calls
 
 
 def named(tags: Tags, origins: Sequence[Origin]) -> tuple[Origin, ...]:
