@@ -3,6 +3,7 @@
 planned module, scheduled kernels ─built_of→ Built
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,7 +100,7 @@ def built_of(
         made.objects,
         storage_bytes(planned),
         half_products(scheduled),
-        tuple(_built_step(name, planned[name]) for name in steps),
+        tuple(_built_step(name, planned[name], names or {}) for name in steps),
         tuned_kernels(scheduled),
         winograd_kernels(scheduled),
         str(scheduled[train_step].attrs.get(LAYOUTS, "")) if train_step else "",
@@ -153,9 +154,13 @@ def _renamed(lines: Lines, names: Mapping[str, str]) -> Lines:
     return Lines({name: renamed(line) for name, line in lines.of.items()}, lines.refused)
 
 
-def _built_step(name: str, function: relax.Function) -> BuiltStep:
+def _built_step(name: str, function: relax.Function, names: Mapping[str, str]) -> BuiltStep:
     arena = sum(size for op, size in _allocations(function) if op == _ALLOCATE)
     record, repeated = (str(function.attrs.get(each, "")) for each in (RECORD, REPEATED))
+    if names:
+        said = json.loads(record)
+        calls = [names.get(kernel, kernel) for kernel in said["calls"]]
+        record = json.dumps(said | {"calls": calls})
     return BuiltStep(name, arena, record, repeated, int(function.attrs.get(STORED, 0)))
 
 

@@ -138,21 +138,24 @@ class Artifact:
     def memories(self) -> tuple[Memory, ...]:
         """The memory plans of the training step, in the order of the manifest's `plans`.
 
+        Of a step of several lengths these are the plans of the longest.
+
         Raises:
             ArtifactError: a plan is damaged.
         """
         plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), bundles.MEMORY)
-        if len(plans) != len(self.manifest.plans):
+        if len(plans) != len(self.manifest.every_plan):
             raise ArtifactError(
                 f"the artifact has {len(plans)} memory plans; its manifest has "
-                f"{len(self.manifest.plans)}",
+                f"{len(self.manifest.every_plan)}",
                 where=bundles.MEMORY,
                 hint="compile the model again",
             )
         sizes, count = self.manifest.sizes, self.manifest.micro_batches
         beside = sizes.parameters, sizes.optimizer, sizes.accumulators
         stored = self.manifest.stored_bytes
-        return tuple(Memory(plan, *beside, count, stored) for plan in plans)
+        usual = plans[: len(self.manifest.plans)]
+        return tuple(Memory(plan, *beside, count, stored) for plan in usual)
 
     @takes("artifact.save", path=PATH)
     def save(self, path: str | os.PathLike[str]) -> None:

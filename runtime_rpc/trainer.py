@@ -24,6 +24,7 @@ from odtc.core.options.kinds import (
     REAL,
     instance,
     optional,
+    whole_from,
 )
 from odtc.core.options.trainer_kinds import BUNDLE, SESSION, THREADS
 from odtc.runtime_rpc.engines.choose import engine_of
@@ -205,8 +206,10 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
         left = available or self.session.available_bytes
         self._engine.follow(left, parse_bytes(reserve, "reserve"))
 
-    @takes("trainer.profile", period=REAL, root=PATH)
-    def profile(self, period: float = PERIOD, root: str = "/") -> AbstractContextManager[Profiling]:
+    @takes("trainer.profile", period=REAL, root=PATH, length=optional(whole_from(1)))
+    def profile(
+        self, period: float = PERIOD, root: str = "/", *, length: int | None = None
+    ) -> AbstractContextManager[Profiling]:
         """A block whose steps are profiled; they train as any others.
 
             with trainer.profile() as profiling:
@@ -217,17 +220,19 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
         Args:
             period: seconds between samples of the state of the device.
             root: on the device, of `/proc` and `/sys`; another one is a fixture.
+            length: of a step that was compiled for several, the one whose steps the profile is of;
+                by default the longest that was taken. A warning tells of steps at others.
 
         Raises:
             DeviceError: the device's server cannot measure, or the device failed.
-            UsageError: no step was taken in the block; the period is out of its bounds; the
-                artifact is closed.
-            UnsupportedError: the step has several lengths.
+            UsageError: no step was taken in the block, or none at that length, or there is no such
+                length; the period is out of its bounds; the artifact is closed.
+            ArtifactError: an older odtc compiled the step for several lengths.
         """
         self._turns.check()
         plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), MEMORY)
         measured = self.session, self._engine.clocked(), self._host
-        return profiling(*measured, self._manifest, plans, period, root)
+        return profiling(*measured, self._manifest, plans, period, root, length=length)
 
     @alone
     def launches(self) -> Launches:

@@ -26,9 +26,16 @@ def draw_arguments(inputs: Sequence[Argument], labels: Sequence[Argument]) -> Ba
         for item in inputs
     }
     y = {
-        item.spec.name: random.integers(item.classes.count, size=item.spec.shape)
+        item.spec.name: _counting(item, random.integers(item.classes.count, size=item.spec.shape))
         if item.classes
         else random.random(item.spec.shape).astype(item.spec.dtype)
         for item in labels
     }
     return x, y
+
+
+def _counting(item: Argument, labels: np.ndarray) -> np.ndarray:
+    """Labels that all count: rows whose last ones do not would be taken as shorter ones."""
+    assert item.classes
+    ignored, count = item.classes.ignored, item.classes.count
+    return labels if ignored is None else np.where(labels == ignored, (ignored + 1) % count, labels)

@@ -204,9 +204,9 @@ class NativeEngine:
         loss = self._native.step_at_any_loss(rate, over_features=fed.has_features)
         # One that failed is not the last that was taken.
         self._lengths.taken = fed.length
-        if self._host.spans is not None:
-            # By which plan is known now: where there is no memory, the runtime takes a smaller one.
-            self._host.note(self.plan.function, begin, self._manifest.micro_batches)
+        # By which plan is known now: where there is no memory, the runtime takes a smaller one.
+        parts = self._manifest.micro_batches
+        self._host.note(self.plan.function, begin, parts, [fed.length] * parts)
         return loss
 
     def evaluate(

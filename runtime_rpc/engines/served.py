@@ -153,7 +153,8 @@ class ServedEngine:
             losses = self._losses(bytes(answer), len(steps))
             self._lengths.took(steps[-1][0].length)
             if self._host.spans is not None:
-                self._host.note(self.plan.function, begin, len(steps) * parts)
+                lengths = [fed.length for fed, _ in steps for _ in range(parts)]
+                self._host.note(self.plan.function, begin, len(lengths), lengths)
         return losses
 
     def _way(self, steps: Sequence[Ready]) -> tuple[str, list[bytearray]]:

@@ -1,7 +1,7 @@
 """A clock of the host's work in training steps; it records nothing unless it is asked to."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -15,12 +15,14 @@ class HostSpan:
         begin: when, by the host's monotonic clock in seconds.
         end: when it was done.
         runs: of that function.
+        lengths: of each run, where a step has several.
     """
 
     what: str
     begin: float
     end: float
     runs: int
+    lengths: tuple[int, ...] = ()
 
 
 def _nobody(runs: int) -> None:
@@ -44,16 +46,17 @@ class HostClock:
         """Records the block, unless it fails; the block may set another number of runs."""
         return _UNSEEN if self.spans is None else _noted(self.spans, what)
 
-    def note(self, what: str, begin: float, runs: int) -> None:
+    def note(self, what: str, begin: float, runs: int, lengths: Sequence[int] = ()) -> None:
         """Records what is over now, for an activity whose name is known only then.
 
         Args:
             what: as of `HostSpan`.
             begin: when it began, as `time.monotonic` has it.
             runs: of that function.
+            lengths: of each run, where a step has several.
         """
         if self.spans is not None:
-            self.spans.append(HostSpan(what, begin, time.monotonic(), runs))
+            self.spans.append(HostSpan(what, begin, time.monotonic(), runs, tuple(lengths)))
 
 
 @contextmanager

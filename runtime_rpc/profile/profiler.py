@@ -8,10 +8,11 @@ from typing import Any
 from odtc.backends.targets import CPU
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.artifact.memory_plan import MemoryPlan
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import UsageError
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, HostSpan
+from odtc.runtime_rpc.profile.lengths import check_length, profiled
 from odtc.runtime_rpc.profile.record import LINK, MOVES, Move, Profile, ProfiledOperator, StepCall
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.tracker.told import understood
@@ -49,6 +50,8 @@ def profiling(
     plans: Sequence[MemoryPlan],
     period: float = PERIOD,
     root: str = "/",
+    *,
+    length: int | None = None,
 ) -> Iterator[Profiling]:
     """Profiles the steps that are taken within the block.
 
@@ -60,20 +63,17 @@ def profiling(
         plans: its memory plans.
         period: seconds between samples.
         root: on the device, of `/proc` and `/sys`.
+        length: whose steps are profiled, where the step has several; None for the longest that ran.
 
     Raises:
         DeviceError: the device's server cannot measure, or the device failed.
-        UsageError: no step was taken; the period is out of its bounds; a block is in another one.
-        UnsupportedError: the step has several lengths.
+        UsageError: no step was taken, or none at that length; the step has no such length; the
+            period is out of its bounds; a block is in another one.
+        ArtifactError: an older odtc compiled the step for several lengths, without their plans.
     """
     if host.spans is not None:
         raise UsageError("steps are being profiled already", hint="end the other block first")
-    if manifest.shorter:
-        raise UnsupportedError(
-            "a step of several lengths is not profiled",
-            where="trainer.profile",
-            hint="compile it for one of them: --shape NAME=N",
-        )
+    check_length(manifest, length, len(plans))
     found = Profiling()
     with session.sampling(period, root) as sampled, clocked as times:
         host.spans = spans = []
@@ -81,30 +81,44 @@ def profiling(
             yield found
         finally:
             host.spans = None
-    functions = {p.function: memory for p, memory in zip(manifest.plans, plans, strict=True)}
+    of = {
+        (at, plan.function): memory
+        for (at, plan), memory in zip(manifest.every_plan, plans, strict=True)
+    }
+    functions = {function for _, function in of}
     called = [span for span in spans if span.what in functions and span.runs]
     if not called:
         raise UsageError("no step was taken", hint="take some within the block that is profiled")
-    ran = [functions[span.what] for span in called for _ in range(span.runs)]
-    operators, firsts = _operators(ran)
-    wanted = [(firsts[id(plan)], plan.calls) for plan in ran]
+    count = manifest.micro_batches
+    lengths = [n for span in called for n in span.lengths or (0,) * span.runs]
+    whats = [span.what for span in called for _ in range(span.runs)]
+    chosen = profiled(lengths[::count], length)
+    ran = [of[each] for each in zip(lengths, whats, strict=True)]
+    is_mixed = len({*lengths}) > 1
+    operators, firsts = _operators([p for p, n in zip(ran, lengths, strict=True) if n == chosen])
+    # Operators of other lengths have no numbers: those steps are left out.
+    wanted = [(firsts.get(id(plan), 0), plan.calls) for plan in ran]
     with understood("the device", session.name):
         events = events_of(times)
     runs = runs_of(events, wanted, session.name)
-    count = manifest.micro_batches
+    steps = [tuple(runs[n : n + count]) for n in range(0, len(runs), count)]
     found.end(
         Profile(
             model=manifest.model,
             device=session.name,
             operators=operators,
-            steps=tuple(tuple(runs[n : n + count]) for n in range(0, len(runs), count)),
-            moves=_through_link(called, runs)
+            steps=tuple(s for s, n in zip(steps, lengths[::count], strict=True) if n == chosen),
+            # Of steps at several lengths nothing says whose they are.
+            moves=()
+            if is_mixed
+            else _through_link(called, runs)
             if session.serves_programs
             else _moves(spans, 0.0 if session.is_local else _ahead(called, runs)),
             samples=sampled.samples,
             parameter_bytes=manifest.sizes.parameters,
             optimizer_bytes=manifest.sizes.optimizer,
             on_gpu=session.kind != CPU,
+            length=chosen,
         )
     )
 

@@ -115,6 +115,7 @@ class Profile:
         parameter_bytes: of weights.
         optimizer_bytes: of the optimizer's state.
         on_gpu: whether operators ran on a GPU, and cores of the CPU were busy with other things.
+        length: that the steps were taken at; 0 where the step has one size.
     """
 
     model: str
@@ -126,6 +127,7 @@ class Profile:
     parameter_bytes: int
     optimizer_bytes: int
     on_gpu: bool = False
+    length: int = 0
 
     @property
     def emulated(self) -> bool:
@@ -231,6 +233,7 @@ class Profile:
         return {
             "model": self.model,
             "device": self.device,
+            **({"length": self.length} if self.length else {}),
             "emulated": self.emulated,
             "fixture": self.samples.fixture,
             "step_seconds": self.step_seconds,

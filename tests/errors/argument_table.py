@@ -276,6 +276,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "Trainer.profile": {
         "period": (True, "0.1", None, [0.1], np.nan, 0, -1, 1e9),
         "root": NOT_PATH,
+        "length": (0, -1, True, 4.0, "4"),
     },
     "Trainer.evaluate": PREDICTED,
     "Trainer.predict": {

@@ -69,6 +69,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add_steps_per_call(parser)
     add(
+        "--length",
+        type=at_least(1),
+        metavar="N",
+        help="the length, of several that the step was compiled for (default: the longest)",
+    )
+    add(
         "--period",
         type=float,
         default=10.0,
@@ -108,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     if args.data:
         feed = Stream(read_source(args.data, manifest, ReadOptions()), manifest.batch, 0).batches(0)
     else:
-        feed = drawn(manifest)
+        feed = drawn(manifest.lengths.get(args.length, manifest))
     with stages() as progress:
         progress("loading the step on the device")
         trainer = artifact.trainer(args.device, args.threads, args.cores)
@@ -144,7 +150,7 @@ def _profiled(
         progress("taking steps")
         for x, y in islice(batches, _WARM_UP):
             trainer.step(x, y, lr=0.0)
-        with trainer.profile(args.period / 1000) as profiling:
+        with trainer.profile(args.period / 1000, length=args.length) as profiling:
             list(trainer.train(islice(batches, args.steps), 0.0, args.steps_per_call))
         progress("asking what kernels take of the device")
         launches = trainer.launches()
@@ -173,7 +179,8 @@ def report(profile: "Profile", launches: "Launches") -> list[str]:
     }
     return [
         *(stamp for stamp, holds in stamps.items() if holds),
-        f"{profile.model} on {profile.device}, {len(profile.steps)} steps: "
+        f"{profile.model} on {profile.device}, {len(profile.steps)} steps"
+        f"{f' at a length of {profile.length}' if profile.length else ''}: "
         f"{_spread(profile)} ms on the device, {profile.coverage:.1%} of it in operators",
         "",
         *aligned(_phases(profile)),

@@ -241,6 +241,12 @@ class Manifest:
         return tuple(of_role(self.arguments, *roles))
 
     @property
+    def every_plan(self) -> tuple[tuple[int, StepPlan], ...]:
+        """The plans of all lengths, each with its length, in the order of the memory plans."""
+        at = (self, *self.shorter)
+        return tuple((each.length, plan) for each in at for plan in each.plans)
+
+    @property
     def shorter_ones(self) -> tuple["Manifest", ...]:
         """What would be the manifests of the same step, were it compiled for a shorter length."""
         return tuple(map(self._at, self.shorter))

@@ -48,7 +48,7 @@ def seal(every: Sequence[BuiltPlans], model: Path, digest: str, root: Path) -> b
     built, target = made.built, made.step.source.target
     beside = left_beside(model, made.step) if made.step.source.options.weights_beside else None
     shared = _write_model(made.step, beside.weights if beside else (), root)
-    plans = memory_plans_json(step.record for step in built.steps)
+    plans = memory_plans_json(step.record for each in every for step in each.built.steps)
     (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
     base = _base(made.step, beside.weights if beside else ())
     manifest = replace(manifest_of(model.name, digest, every), shared=shared, base=base)

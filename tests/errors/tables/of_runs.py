@@ -237,6 +237,7 @@ OF_RUNS: dict[str, Cause] = {
     # samples and profiles
     "period without a length": profile("--period", "0"),
     "profile to a missing folder": profile("--html", "missing/page.html"),
+    "profile at a length of one size": profile("--length", "4"),
     "profile of no step": measured(profile_of_nothing),
     "profile before its end": measured(profile_too_early),
     "profile within a profile": measured(profile_within_another),

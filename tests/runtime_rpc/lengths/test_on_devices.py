@@ -157,6 +157,20 @@ def test_fit_and_the_command_line(
     assert len(re.findall(r"\d at \d", *told[0])) > 1
 
 
+def test_a_profile_of_several_lengths_there(url: str, artifact: odtc.Artifact) -> None:
+    batches = [ragged(MODULE, (places, 1), 12, places) for places in (12, 4, 8, 3)]
+    with artifact.trainer(url) as trainer:
+        with pytest.warns(UserWarning, match="1 at 12, 1 at 8"), trainer.profile(length=4) as part:
+            list(trainer.train(batches, LR, 4))
+        profile = part.profile
+        assert (profile.length, len(profile.steps), profile.moves) == (4, 2, ())
+        with trainer.profile() as part:
+            list(trainer.train(batches[:1] * 3, LR, 3))
+        profile = part.profile
+        assert (profile.length, len(profile.steps)) == (12, 3)
+        assert {move.kind for move in profile.moves} == {"link"}
+
+
 def test_what_is_refused_there(url: str, artifact: odtc.Artifact, tmp_path: Path) -> None:
     with artifact.trainer(url) as trainer:
         with pytest.raises(DataError, match="rows have 13 places that count; the longest"):
@@ -165,11 +179,6 @@ def test_what_is_refused_there(url: str, artifact: odtc.Artifact, tmp_path: Path
         inputs["input_ids"][0, 0] = WORDS
         with pytest.raises(DataError):
             trainer.step(inputs, labels, lr=LR)
-        with (
-            pytest.raises(UnsupportedError, match="several lengths is not profiled"),
-            trainer.profile(),
-        ):
-            raise AssertionError
     with (
         serving(tmp_path / "python", server=PYTHON) as python,
         pytest.raises(UnsupportedError, match="native runtime alone, here or in odtc-device"),

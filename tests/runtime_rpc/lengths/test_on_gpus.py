@@ -101,6 +101,25 @@ def test_a_checkpoint_and_evaluations_between_steps_sent_ahead(
     assert found == expected
 
 
+def test_a_profile_is_of_one_length(artifact: odtc.Artifact) -> None:
+    calls = {}
+    with artifact.trainer() as trainer:
+        list(trainer.train(batches(), LR))
+        for length in LENGTHS:
+            with (
+                pytest.warns(UserWarning, match=f"steps at a length of {length}"),
+                trainer.profile(length=length) as part,
+            ):
+                list(trainer.train(batches(), LR))
+            profile = part.profile
+            assert (profile.length, len(profile.steps)) == (length, TAKEN.count(length))
+            calls[length] = [each.kernel for each in profile.operators]
+            assert all(len(run.calls) == len(calls[length]) for (run,) in profile.steps)
+            launched = trainer.launches()
+            assert {*calls[length]} <= launched.keys()
+    assert calls[4] != calls[12]
+
+
 def test_odtc_device_has_the_bits_of_this_process(artifact: odtc.Artifact, tmp_path: Path) -> None:
     inputs, _ = ragged(MODULE, (7, 7, 7), 7, 0)
     with (
