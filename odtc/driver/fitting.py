@@ -80,7 +80,12 @@ def build_together(
 def _together(
     sources: Sequence[Source], budget: int | str | None, progress: Progress, outlines: Outlines
 ) -> Sequence[BuiltPlans]:
-    fitted = [_fitted(each, budget, progress, outlines) for each in sources]
+    longest, *shorter = sources
+    first = _fitted(longest, budget, progress, outlines)
+    # Accumulators are the same at each length, and so is what part of a step a call is.
+    count = first.step.draft.micro_batches
+    others = [_in_parts(each, count) for each in shorter]
+    fitted = [first, *(_fitted(each, budget, progress, outlines) for each in others)]
     progress("compile the kernels")
     lowered = [each.lowered for each in fitted]
     every = compile_planned(lowered, sources[0].target, apart=True)
@@ -88,6 +93,11 @@ def _together(
         BuiltPlans(each.step, built, each.times, each.measured, each.form)
         for each, built in zip(fitted, every, strict=True)
     ]
+
+
+def _in_parts(source: Source, count: int) -> Source:
+    """A source whose step runs as so many micro-batches."""
+    return replace(source, options=replace(source.options, micro_batches=count))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Feeding is writing to the step's own memory, and a step, whatever its micro-batc
 On a GPU the memory of weights and state only mirrors it: they are fetched and sent.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -116,8 +117,10 @@ class NativeEngine:
         for each in self._lengths.manifests[1:]:
             for number, item in enumerate(each.arguments):
                 if item.role in FED_ROLES and item not in self._tensors:
-                    array = self._native.part(number, item.spec.shape, item.spec.dtype)
-                    self._tensors[item] = self._parts[item] = array
+                    longest = self._tensors[self._manifest.arguments[number]]
+                    array = _beginning(longest, each.whole(item).spec.shape)
+                    part = self._native.part(number, item.spec.shape, item.spec.dtype)
+                    self._tensors[item], self._parts[item] = array, part
                     self._write[item] = partial(array.__setitem__, ...)
                     self._numbers[item] = number
 
@@ -329,6 +332,11 @@ class NativeEngine:
                 yield
             except NativeError as error:
                 raise explained(error, self._manifest, self._session) from error
+
+
+def _beginning(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """What lies at the beginning of an array's memory, as an array of a smaller shape."""
+    return array.reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
 def _is_as_it_lies(array: np.ndarray, tensor: np.ndarray) -> bool:

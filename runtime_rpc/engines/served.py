@@ -65,8 +65,7 @@ class ServedEngine:
         folder = placement.folder or ""
         try:
             self._call = _opened(bundle, session, placement).call
-            self._whole = self._shapes()
-            check_same_step(manifest, self._whole, self._state("arena"))
+            check_same_step(manifest, self._shapes(), self._state("arena"))
         except NativeError as error:
             raise not_opened(error, manifest, session, folder) from error
         features = [item for each in manifest.features for item in each.arguments]
@@ -221,9 +220,8 @@ class ServedEngine:
 
     def _write_first(self, item: Argument, array: np.ndarray, samples: int) -> None:
         """Writes the first samples of an input, along its axis; the rest is not read."""
-        shape, dtype = self._whole[item.role.value, item.spec.name]
-        # A step of several lengths, whose shapes are others, has no micro-batches.
-        whole = np.zeros(item.spec.shape if self._manifest.shorter else shape, dtype)
+        # Of the length that the input has.
+        whole = np.zeros(self._manifest.whole(item).spec.shape, item.spec.dtype)
         first = take(whole, item.place, slice(samples)) if item.place else whole
         first[...] = array
         self._call("write", self._places[item], 0, bytearray(whole.tobytes()))

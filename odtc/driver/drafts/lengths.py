@@ -39,13 +39,10 @@ def at_lengths(source: Source) -> Sequence[Source]:
             hint=_EXPORT,
         )
     shape = dict(options.shape or {})
-    parts = options.micro_batches if is_one else 1
     return [
         replace(
             source,
-            options=replace(
-                options, micro_batches=parts, shape=shape | dict.fromkeys(names, length)
-            ),
+            options=replace(options, shape=shape | dict.fromkeys(names, length)),
             length=0 if is_one else length,
         )
         for length in lengths
@@ -87,14 +84,8 @@ def _check(source: Source) -> None:
     Raises:
         UsageError: another option does not go with them.
     """
-    options = source.options
-    refused = {
-        "tensors that wait in storage: offload": options.offload,
-        "micro-batches": (options.micro_batches or 1) > 1,
-    }
-    for what, is_asked in refused.items():
-        if is_asked:
-            raise not_with_lengths(what)
+    if source.options.offload:
+        raise not_with_lengths("tensors that wait in storage: offload")
 
 
 def not_with_lengths(what: str) -> UsageError:

@@ -54,9 +54,10 @@ odtc_gpu_list *odtc_list_of(odtc_trainer *t, const odtc_function *function, uint
 }
 
 void odtc_free_lists(odtc_trainer *t) {
-  const struct odtc_on_gpu *gpu = t->gpu;
+  struct odtc_on_gpu *gpu = t->gpu;
   odtc_problem nobody = {0};
   gpu->api->wait(gpu->device, NULL, &nobody);
+  for (size_t set = 0; set < ODTC_SETS; ++set) gpu->reads[set] = NULL;
   for (size_t n = 0; n < t->program.every_function_count * ODTC_SETS * 2; ++n) {
     if (gpu->lists[n]) gpu->api->free_list(gpu->device, gpu->lists[n]);
     gpu->lists[n] = NULL;

@@ -29,6 +29,7 @@ struct odtc_on_gpu {
   odtc_gpu_list **lists;        /* of each function, by the set that it reads and whether it reads averages */
   uint32_t last;                /* set that the last part of a step read: the next one reads the other */
   int is_ahead;                 /* whether that has its elements */
+  odtc_gpu_list *reads[ODTC_SETS]; /* what was run last on each set, perhaps of another length; NULL for nothing */
   int is_alone;                 /* there is no memory for a second set */
   float *losses;                /* of the parts of a step */
   odtc_gpu_times *times;        /* of the launches of a list */

@@ -24,6 +24,11 @@ static odtc_code write_set(odtc_trainer *t, uint32_t set, uint32_t samples, int 
   return ODTC_OK;
 }
 
+/* Waits until nothing reads a set. */
+static odtc_code wait_for_set(const struct odtc_on_gpu *gpu, uint32_t set, odtc_problem *problem) {
+  return gpu->reads[set] ? gpu->api->wait(gpu->device, gpu->reads[set], problem) : ODTC_OK;
+}
+
 static uint32_t samples_of_part(const odtc_program *p) { return p->head->samples / p->head->micro_batches; }
 
 static int send_next(odtc_trainer *t, const void *const *data) {
@@ -31,9 +36,8 @@ static int send_next(odtc_trainer *t, const void *const *data) {
   odtc_problem nobody = {0}; /* the step sends it again where this fails, and says why that does */
   if (!t->is_open || !gpu || !odtc_need_second_set(t)) return 0;
   uint32_t set = next_set(gpu);
-  odtc_gpu_list *list = odtc_list_of(t, t->plan, set, 0);
   /* The part before the last one may still read the set. */
-  if (!list || gpu->api->wait(gpu->device, list, &nobody)) return 0;
+  if (!odtc_list_of(t, t->plan, set, 0) || wait_for_set(gpu, set, &nobody)) return 0;
   odtc_take_part(t, 0);
   return gpu->is_ahead = !write_set(t, set, samples_of_part(&t->program), 1, data, &nobody);
 }
@@ -70,13 +74,14 @@ static odtc_code queue_part(odtc_trainer *t, uint32_t part, float rate) {
   uint32_t set = next_set(gpu);
   odtc_gpu_list *list = odtc_list_of(t, t->plan, set, 0);
   /* The part before the last one may still read the set. */
-  if (!list || gpu->api->wait(gpu->device, list, &t->problem)) return t->problem.code;
+  if (!list || wait_for_set(gpu, set, &t->problem)) return t->problem.code;
   if (!gpu->is_ahead) {
     odtc_take_part(t, part);
     if (write_set(t, set, samples_of_part(p), 1, NULL, &t->problem)) return t->problem.code;
   }
   gpu->is_ahead = 0;
   gpu->last = set;
+  gpu->reads[set] = list;
   t->torn = 1; /* until all is done */
   if (put_number(t, p->rate, &rate) || put_number(t, p->step, &number) ||
       gpu->api->run(gpu->device, list, &t->problem) ||

@@ -51,10 +51,10 @@ def test_a_run_says_at_which_lengths_it_took_steps(folder: Path, capsys) -> None
 
 
 def test_what_compile_refuses_check_refuses(folder: Path, capsys) -> None:
-    model, *options = str(folder / "m.onnx"), "--lengths", "4", "8", "--micro-batches", "2"
+    model, *options = str(folder / "m.onnx"), "--lengths", "4", "8", "--shape", "length=4"
     texts = []
     for command in ("check", "compile"):
         assert main([command, model, *STEP, *options]) != 0
         texts.append(capsys.readouterr().err.strip().splitlines()[-3:])
     assert texts[0] == texts[1]
-    assert "does not have micro-batches" in texts[0][0]
+    assert "the model has no symbolic dimension beside the batch" in texts[0][0]

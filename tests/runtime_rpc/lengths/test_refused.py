@@ -39,7 +39,6 @@ def artifact(file: Path) -> odtc.Artifact:
     ("options", "text"),
     [
         ({"memory_budget": "auto"}, "does not have several plans for each: memory_budget auto"),
-        ({"micro_batches": 2}, "a step of several lengths does not have micro-batches"),
         ({"offload": True, "memory_budget": 1 << 20}, "tensors that wait in storage: offload"),
         ({"lengths": (0, 4)}, "0 is no length"),
         ({"shape": {"length": 4}}, "the model has no symbolic dimension beside the batch"),
