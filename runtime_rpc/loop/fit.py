@@ -15,6 +15,8 @@ from odtc.core.options.idle import said_of_idle
 from odtc.core.options.kinds import shown
 from odtc.runtime_rpc.data.augment import augmented
 from odtc.runtime_rpc.data.objects.given import held_source, seed_loader, source_of
+from odtc.runtime_rpc.data.objects.indexed import Indexed
+from odtc.runtime_rpc.data.objects.ragged import ragged
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.same import notes_beside
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
@@ -196,6 +198,8 @@ def feed_of(
     source = source_of(data, manifest, options)
     if source is not None and are_turned(source.column_names, before):
         source = source_of(data, manifest, options, columns=before)
+    if isinstance(source, Indexed):
+        source = ragged(source, manifest, trainer.can_fill_rows, is_trained=True)
     if source is None:
         if augment:
             raise UsageError(
@@ -252,6 +256,8 @@ def validation_of(trainer: Trained, asked: Asked, trained: Named) -> Validation 
         source = replace(source, column_names=passes.column_names)
     if isinstance(trained, Passes) and not columns:
         trained.measured = source.column_names
+    if isinstance(source, Indexed):
+        source = ragged(source, manifest, trainer.can_fill_rows, is_trained=False)
     said = notes_beside(trained, source, (asked.data, data))
     for note in (*notes_of(source, asked.options, is_trained=False), *said):
         warn_caller(note)

@@ -12,7 +12,7 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.names import LABELS
 from odtc.runtime_rpc.data.objects.named import Naming
-from odtc.runtime_rpc.data.source import Batch, Source
+from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,17 @@ class Indexed(Source):
         naming = self._naming
         named = [naming.named(item) for item in items]
         labels = () if self.inputs_alone else self.labels
-        x, y = naming.stacked(named, self.inputs), naming.stacked(named, labels)
+        found = self.stacked(named, (*self.inputs, *labels))
+        x, y = ({i.spec.name: found[i.spec.name] for i in of} for of in (self.inputs, labels))
         return self.taking(x), self.taking(y)
+
+    def stacked(self, items: Sequence[Mapping[str, Any]], arguments: Sequence[Argument]) -> Arrays:
+        """Samples, by the names of arguments, as arrays of all of them.
+
+        Raises:
+            DataError: one is no array, or they have several shapes.
+        """
+        return self._naming.stacked(items, arguments)
 
     def untold(self) -> Iterable[str]:
         """See `Source.untold`."""
