@@ -134,17 +134,35 @@ class Graph:
         """Names of the tensors that a node reads or that are outputs, as the graph is now."""
         return frozenset(self.outputs).union(*map(names_read, self.nodes))
 
-    def to_model(self) -> onnx.ModelProto:
-        """The graph as a weightless ONNX model: parameters follow the inputs, then labels."""
+    def to_model(self, most: int | None = None) -> onnx.ModelProto:
+        """The graph as a weightless ONNX model: parameters follow the inputs, then labels.
+
+        Args:
+            most: elements of the largest constant whose values it has; larger ones are inputs of
+                it, behind all else. None for those of all.
+        """
+        large = {
+            name: value
+            for name, value in self.constants.items()
+            if most is not None and value.size > most
+        }
         values = [
             helper.make_tensor_value_info(spec.name, onnx_dtype(spec.dtype), spec.shape)
             for spec in (*self.inputs, *self.parameter_specs(), *self.labels)
+        ]
+        values += [
+            helper.make_tensor_value_info(name, onnx_dtype(value.dtype.name), value.shape)
+            for name, value in large.items()
         ]
         outputs = [
             helper.make_tensor_value_info(name, onnx_dtype(self.dtypes.get(name, "float32")), None)
             for name in self.outputs
         ]
-        constants = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
+        constants = [
+            numpy_helper.from_array(value, name)
+            for name, value in self.constants.items()
+            if name not in large
+        ]
         nodes = [_inferable(node) for node in self.nodes]
         graph = helper.make_graph(nodes, "odtc", values, outputs, constants)
         return helper.make_model(
@@ -170,7 +188,8 @@ class Graph:
             ModelError: two shapes do not fit together.
             UnsupportedError: a loop makes a sequence.
         """
-        model = self.to_model()
+        # Inference asks for the values of sizes, places and scales, never for those of a weight.
+        model = self.to_model(most=_MOST_INFERRED)
         try:
             model = _inferred(model, data_prop=follows and self._may_follow())
         except _INFERENCE_ERRORS:
@@ -254,6 +273,8 @@ def samples_of(graph: Graph) -> int:
     return counts[0] if counts else 1
 
 
+# Elements of a constant whose values say shapes, at most: sizes, places, scales.
+_MOST_INFERRED = 1 << 16
 # Their shape is that of their input; ONNX defines them by a function, which inference fails at.
 _SHAPE_OF_INPUT = ("GroupNormalization", "MeanVarianceNormalization")
 
