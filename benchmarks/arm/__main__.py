@@ -9,7 +9,7 @@ from pathlib import Path
 import benchmarks.arm as package
 from benchmarks.arm.cores import CORES, Core
 from benchmarks.arm.report import Row, figures_of, kernels_table, summary, table_of
-from benchmarks.arm.sides import OURS, SIDES, side_of
+from benchmarks.arm.sides import OURS, SIDES, sides_of
 from benchmarks.options import listed, positive
 from benchmarks.output import RESULTS, about, introduce, terminal, write_figures
 from benchmarks.step_time.cases import NETWORKS, case_of, names
@@ -55,8 +55,8 @@ def rows_of(options: argparse.Namespace) -> Iterator[Row]:
     for model in options.models:
         case = case_of(model, options.batch or _BATCH.get(model, 1))
         flops = training_work(case.model, case.batch).flops
-        for core in options.cores:
-            found = [side_of(side, case, core, options.steps) for side in options.sides]
+        sides = [sides_of(side, case, options.cores, options.steps) for side in options.sides]
+        for core, *found in zip(options.cores, *sides, strict=True):
             yield Row(model, case.batch, core, flops, found)
 
 

@@ -55,7 +55,7 @@ def read_blocks(path: Path) -> Iterator[Block]:
     """The blocks of a file."""
     content, at = path.read_bytes(), 0
     while at < len(content):
-        address, count, runs, loaded, stored, *missed, walks, written = _FORMAT.unpack_from(
+        address, count, runs, loaded, stored, walks, *missed, written = _FORMAT.unpack_from(
             content, at
         )
         at += _FORMAT.size

@@ -24,7 +24,7 @@ _SECONDS = 3600
 
 @dataclass(frozen=True)
 class Counted:
-    """What a guest did.
+    """What a guest did, with the caches of a core.
 
     Attributes:
         said: what it printed.
@@ -56,39 +56,51 @@ def plugin(folder: Path) -> Path:
 
 def count(
     command: Sequence[str],
-    core: Core,
+    cores: Sequence[Core],
     folder: Path,
     root: Path = ROOT,
     variables: Mapping[str, str] | None = None,
-) -> Counted:
+) -> list[Counted]:
     """Runs a guest that counts its steps from 0 on, and leaves its memory map in `maps`.
+
+    What it did is told for each core, as caches of all are simulated in one run.
 
     Args:
         command: the program and its words.
-        core: whose caches are simulated.
+        cores: whose caches are simulated, at most four; all are emulated as the same CPU.
         folder: that what is counted is written to, in which the guest runs.
         root: with the loader and the libraries of the guest.
         variables: of its environment.
 
     Raises:
         BuildError: the emulator is not installed, or the guest failed.
+        ValueError: the cores are not emulated as one CPU.
     """
+    (cpu,) = {core.emulated for core in cores}
     if not (found := shutil.which(EMULATOR)):
         raise BuildError(
             f"{EMULATOR} is not installed: it counts what a step does on ARM",
             hint="run `apt-get install qemu-user`",
         )
-    caches = (f"l{n}={each.kib}x{each.ways}" for n, each in enumerate(core.caches, 1))
+    caches = (
+        f"l{n}={each.kib}x{each.ways}" for core in cores for n, each in enumerate(core.caches, 1)
+    )
     options = ",".join([str(plugin(folder)), f"out={folder / 'counts'}", *caches])
     given = [word for item in (variables or {}).items() for word in ("-E", "=".join(item))]
-    emulated = [found, "-cpu", core.emulated, "-L", str(root), *given, "-plugin", options, *command]
+    emulated = [found, "-cpu", cpu, "-L", str(root), *given, "-plugin", options, *command]
     done = subprocess.run(
         emulated, capture_output=True, text=True, cwd=folder, timeout=_SECONDS, check=False
     )
     if done.returncode:
         raise BuildError(f"an emulated step failed: {(done.stderr or done.stdout)[-2000:]}")
-    files = sorted(folder.glob("counts.*"), key=lambda path: int(path.suffix[1:]))
+    mappings = read_mappings(folder / "maps")
+    return [Counted(done.stdout, _steps(folder, n), mappings) for n in range(len(cores))]
+
+
+def _steps(folder: Path, core: int) -> list[list[Block]]:
+    """What was counted of a core; its files go."""
+    files = sorted(folder.glob(f"counts.{core}.*"), key=lambda path: int(path.suffix[1:]))
     steps = [list(read_blocks(path)) for path in files]
     for path in files:
         path.unlink()
-    return Counted(done.stdout, steps, read_mappings(folder / "maps"))
+    return steps

@@ -49,7 +49,8 @@ def counted_odtc(case: StepCase, core: Core, steps: int, folder: Path) -> Counte
     typed = [np.asarray(a, spec.dtype) for a, spec in zip(fed, expected, strict=True)]
     (folder / "batch").write_bytes(b"".join(map(np.ndarray.tobytes, typed)))
     words = [_program(folder), *_MEMBERS, "batch", str(steps), repr(case.lr)]
-    return count(words, core, folder)
+    (counted,) = count(words, [core], folder)
+    return counted
 
 
 def _program(folder: Path) -> str:

@@ -4,6 +4,7 @@ onnxruntime-training is not among them: it has no wheel for Linux on ARM.
 """
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,13 @@ class _Loss(torch.nn.Module):
 
 
 def counted_pytorch(
-    case: StepCase, core: Core, steps: int, folder: Path, root: Path, mode: str
-) -> Counted:
+    case: StepCase, cores: Sequence[Core], steps: int, folder: Path, root: Path, mode: str
+) -> list[Counted]:
     """PyTorch's own operators, one by one: the module is traced here, and run there.
 
     Args:
         case: a module and its batch.
-        core: whose caches are simulated.
+        cores: whose caches are simulated, in one run.
         steps: how many are counted.
         folder: an empty one.
         root: with Python and the wheels.
@@ -58,10 +59,12 @@ def counted_pytorch(
     traced: Any = torch.jit.trace(whole, tuple(batch), check_trace=False)
     traced.save(str(folder / "step.pt"))
     _write_batch(case, folder)
-    return _guest(["pytorch", str(steps), repr(case.lr), mode], core, folder, root)
+    return _guest(["pytorch", str(steps), repr(case.lr), mode], cores, folder, root)
 
 
-def counted_mnn(case: StepCase, core: Core, steps: int, folder: Path, root: Path) -> Counted:
+def counted_mnn(
+    case: StepCase, cores: Sequence[Core], steps: int, folder: Path, root: Path
+) -> list[Counted]:
     """MNN: the model is converted here.
 
     Args and errors are those of PyTorch.
@@ -72,7 +75,7 @@ def counted_mnn(case: StepCase, core: Core, steps: int, folder: Path, root: Path
     with written_to(folder / "mnn.log", 1, 2):
         _, pools = converted(case.model, folder)
     _write_batch(case, folder)
-    return _guest(["mnn", str(steps), repr(case.lr), str(int(pools))], core, folder, root)
+    return _guest(["mnn", str(steps), repr(case.lr), str(int(pools))], cores, folder, root)
 
 
 def _write_batch(case: StepCase, folder: Path) -> None:
@@ -80,9 +83,9 @@ def _write_batch(case: StepCase, folder: Path) -> None:
     np.savez(folder / "batch.npz", **arrays, label=case.y)  # pyright: ignore[reportArgumentType]
 
 
-def _guest(words: list[str], core: Core, folder: Path, root: Path) -> Counted:
+def _guest(words: list[str], cores: Sequence[Core], folder: Path, root: Path) -> list[Counted]:
     name, *rest = words
     folders = [root / SITE, _GUESTS, Path(mnn_steps.__file__).parent]
     variables = {"PYTHONPATH": ":".join(map(str, folders)), "OMP_NUM_THREADS": "1"}
     command = [str(root) + PYTHON, "-S", str(_GUESTS / f"{name}.py"), *rest]
-    return count(command, core, folder, root, variables)
+    return count(command, cores, folder, root, variables)

@@ -42,7 +42,7 @@ def build_root(progress: Progress) -> Path:
         built = Path(scratch) / "root"
         unpack_debian(Path(scratch), built, _DEBIAN, progress)
         progress("downloading PyTorch and MNN for aarch64")
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--compile"]
         pip += ["--target", str(built / SITE), "--only-binary=:all:"]
         pip += ["--implementation", "cp", "--python-version", "3.11"]
         pip += [word for each in _PLATFORMS for word in ("--platform", each)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 _MARK, _BEGIN, _END = 7777, 1, 2
-_WARM = 2
+_WARM = 1
 _libc = ctypes.CDLL(None)
 # Losses have stdout to themselves: what a library writes there, as MNN does, goes to stderr.
 _losses = os.fdopen(os.dup(1), "w")
@@ -18,10 +18,9 @@ def _mark(action: int, label: int = 0) -> None:
 
 
 def count(step: Callable[[], float], steps: int) -> None:
-    """Takes two steps that warm caches up, then so many that are counted; prints all losses."""
+    """Takes a step that warms caches up, then so many that are counted; prints all losses."""
     for number in range(-_WARM, steps):
-        if number >= -1:
-            _mark(_BEGIN)
+        _mark(_BEGIN)
         loss = step()
         if number >= 0:
             _mark(_END, number)

@@ -1,5 +1,5 @@
 /* Counts steps of odtc in the emulator: steps PROGRAM WEIGHTS LIBRARY BATCH STEPS RATE.
-   BATCH has what is fed, one tensor behind the other. Two steps warm caches and pages up; what each of
+   BATCH has what is fed, one tensor behind the other. One step warms caches and pages up; what each of
    the others did is counted. Prints all losses; leaves the memory map in the file `maps`. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "odtc.h"
 
-enum { MARK = 7777, BEGIN = 1, END = 2, WARM = 2 };
+enum { MARK = 7777, BEGIN = 1, END = 2, WARM = 1 };
 
 static int feed(odtc_trainer *trainer, int batch) {
   const odtc_tensor *tensor;
@@ -41,7 +41,7 @@ int main(int count, char **words) {
   float rate = strtof(words[6], NULL);
   for (int n = 0; n < WARM + atoi(words[5]) && !code; ++n) {
     if (!feed(trainer, batch)) return fprintf(stderr, "the batch is too short\n"), 3;
-    if (n >= WARM - 1) syscall(MARK, BEGIN, 0);
+    syscall(MARK, BEGIN, 0);
     code = odtc_step(trainer, rate, &loss);
     if (n >= WARM) syscall(MARK, END, n - WARM);
     if (!code) printf("%.9g\n", loss);

@@ -1,6 +1,7 @@
 """Programs in C whose steps the emulator counts."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.arm.cores import Core
@@ -23,8 +24,10 @@ static int copy_map(void) {
 """
 
 
-def counted_program(source: str, flags: list[str], core: Core, folder: Path) -> Counted:
-    """Compiles a program and counts its steps."""
+def counted_program(
+    source: str, flags: list[str], cores: Sequence[Core], folder: Path
+) -> list[Counted]:
+    """Compiles a program and counts its steps, with the caches of each core."""
     (folder / "loop.c").write_text(_PROLOGUE + source)
     subprocess.run([COMPILER, *flags, "loop.c", "-o", "loop"], check=True, cwd=folder)
-    return count([str(folder / "loop")], core, folder)
+    return count([str(folder / "loop")], cores, folder)

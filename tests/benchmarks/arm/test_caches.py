@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.arm.cores import CORES
+from benchmarks.arm.cores import CORES, Core
+from benchmarks.arm.emulator import Counted
 from benchmarks.arm.figures import Figures, profile_of
 from benchmarks.arm.places import Places
 from tests.benchmarks.arm.programs import counted_program
 
-CORE = CORES["Cortex-A76"]
+CORE, SMALLER = CORES["Cortex-A76"], CORES["Cortex-A55"]
 # Of the first level, 64 KiB in four ways: lines that are a way apart share a set.
 WAY, PAGE, LINE = 1 << 14, 1 << 12, 64
 MEMORY = 1 << 26
@@ -40,9 +41,20 @@ int main(void) {{
 
 
 @pytest.fixture(scope="module")
-def steps(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Figures]:
-    counted = counted_program(SOURCE, ["-O1"], CORE, tmp_path_factory.mktemp("caches"))
-    return [profile_of(step, Places([]), CORE).total for step in counted.steps]
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counted]:
+    """Of two cores, whose caches are simulated side by side."""
+    cores = [SMALLER, CORE]
+    found = counted_program(SOURCE, ["-O1"], cores, tmp_path_factory.mktemp("caches"))
+    return {core.name: each for core, each in zip(cores, found, strict=True)}
+
+
+def _totals(both: dict[str, Counted], core: Core) -> Sequence[Figures]:
+    return [profile_of(step, Places([]), core).total for step in both[core.name].steps]
+
+
+@pytest.fixture(scope="module")
+def steps(both: dict[str, Counted]) -> Sequence[Figures]:
+    return _totals(both, CORE)
 
 
 def test_a_set_holds_as_many_lines_as_it_has_ways(steps: Sequence[Figures]) -> None:
@@ -50,6 +62,16 @@ def test_a_set_holds_as_many_lines_as_it_has_ways(steps: Sequence[Figures]) -> N
     assert steps[0].missed[0] == pytest.approx(4, abs=10)
     assert steps[1].missed[0] == pytest.approx(500, abs=10)
     assert steps[1].missed[1] == pytest.approx(5, abs=10)
+
+
+def test_cores_side_by_side_have_caches_of_their_own(
+    both: dict[str, Counted], steps: Sequence[Figures]
+) -> None:
+    """Of 16 MiB that were written to, a third level of 2 MiB keeps half of what one of 4 keeps."""
+    smaller = _totals(both, SMALLER)
+    assert [each.instructions for each in smaller] == [each.instructions for each in steps]
+    lines, held = (1 << 24) // LINE, SMALLER.caches[2].kib * 1024 // LINE
+    assert smaller[7].written_back == pytest.approx(lines - held, rel=0.02)
 
 
 def test_a_load_that_reaches_into_the_next_line_takes_both(steps: Sequence[Figures]) -> None:

@@ -31,7 +31,9 @@ int main(void) {
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Counted:
     flags = ["-O3", "-mcpu=cortex-a76", "-ffast-math"]
-    return counted_program(SOURCE % ELEMENTS, flags, CORE, tmp_path_factory.mktemp("count"))
+    folder = tmp_path_factory.mktemp("count")
+    (found,) = counted_program(SOURCE % ELEMENTS, flags, [CORE], folder)
+    return found
 
 
 def total(blocks: list[Block]) -> Figures:
@@ -81,7 +83,13 @@ def test_bounds_are_in_order(counted: Counted) -> None:
 def test_what_is_no_option_is_said(tmp_path: Path) -> None:
     from benchmarks.arm.emulator import EMULATOR, plugin
 
-    words = [EMULATOR, "-plugin", f"{plugin(tmp_path)},l9=1x1", "/bin/true"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode
-    assert "what is l9=1x1?" in done.stderr
+    for said, options in {
+        "what is l9=1x1?": "l9=1x1",
+        "what is l2=1x1?": "l2=1x1",
+        "what is l1=3x1?": "l1=3x1",
+        "a core has no l3": "l1=1x1,l2=1x1",
+    }.items():
+        words = [EMULATOR, "-plugin", f"{plugin(tmp_path)},{options}", "/bin/true"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode
+        assert said in done.stderr

@@ -18,7 +18,7 @@ def step():
     os.write(1, b"The device supports: i8sdot:1\\n")
     return losses.pop(0)
 
-count(step, 2)
+count(step, 3)
 """
 
 
