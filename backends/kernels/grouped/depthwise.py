@@ -171,10 +171,14 @@ def _shared_rows(window: Window, machine: Machine) -> int:
     """Rows of results of a forward kernel that are worth computing at once.
 
     A phone's core loads hardly more vectors than it multiplies: four rows read a quarter less than
-    two, where each row of the image is read by several rows of results. Where each row is loaded
-    once, LLVM unrolls the loop of columns, and sums of four rows do not fit in registers.
+    two, where each row of the image is read by several rows of results. With a stride they read a
+    tenth less, which rows of less than four vectors do not pay for. Where each row is loaded once,
+    LLVM unrolls the loop of columns, and sums of four rows do not fit in registers.
     """
-    return 4 if rows_overlap(window, machine) and not loads_once(window.out[1], machine) else 2
+    if loads_once(window.out[1], machine):
+        return 2
+    is_wide = machine.first_bytes > 0 and window.out[1] >= 4 * machine.lanes
+    return 4 if rows_overlap(window, machine) or is_wide else 2
 
 
 def _each_row(band: Band, at_once: int, emit: Callable[[Index, int], None]) -> None:

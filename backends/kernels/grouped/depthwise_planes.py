@@ -64,7 +64,12 @@ def band_of_image(window: Window, machine: Machine) -> Band:
     """The band that results of the forward kernel, and of the weight gradient, read."""
     shifts = [tap.shift for tap in window.taps()]
     usual = usual_band(
-        window.image, window.stride, window.out, shifts, multiple=pitch_multiple(machine)
+        window.image,
+        window.stride,
+        window.out,
+        shifts,
+        multiple=pitch_multiple(machine),
+        lead=row_lead(window, machine),
     )
     return decided(usual, machine)
 
@@ -76,6 +81,17 @@ def pitch_multiple(machine: Machine) -> int:
     of a column share a register, where each would take an addition of its own.
     """
     return machine.lanes if machine.first_bytes else 1
+
+
+def row_lead(window: Window, machine: Machine) -> int:
+    """Of which what is in front of a band's rows is a multiple.
+
+    Taps that are not shifted, two of three where a stride of two is taken out, are loads of whole
+    vectors then, whose addresses are constants beside a register. Without a stride one of three is,
+    wherever rows begin; where rows are loaded once, it is the first tap's vector that is whole.
+    """
+    is_phone = machine.first_bytes > 0 and not machine.blocked
+    return machine.lanes if is_phone and window.stride[1] > 1 else 1
 
 
 def loads_once(columns: int, machine: Machine) -> bool:

@@ -37,6 +37,7 @@ class Band:
         behind: the same, after it.
         rows: of results.
         multiple: of which a row's pitch is one.
+        lead: of which the number of elements in front of a row's first result is one.
     """
 
     source: Pair
@@ -46,6 +47,7 @@ class Band:
     behind: Pair
     rows: int
     multiple: int = 1
+    lead: int = 1
 
     @property
     def is_whole(self) -> bool:
@@ -62,8 +64,13 @@ class Band:
     def pitch(self) -> int:
         """Elements from a row to the next one."""
         columns = -(-self.source[1] // self.stride[1])
-        least = self.before[1] + max(columns, self.results[1] + self.behind[1])
+        least = self.left + max(columns, self.results[1] + self.behind[1])
         return -(-least // self.multiple) * self.multiple
+
+    @property
+    def left(self) -> int:
+        """Elements of a row in front of its first result."""
+        return -(-self.before[1] // self.lead) * self.lead
 
     @property
     def shape(self) -> Pair:
@@ -72,7 +79,7 @@ class Band:
 
     def at(self, row: Index, column: Index) -> Index:
         """Where an element of a phase lies, counted from the first result."""
-        return (row + self.before[0]) * self.pitch + column + self.before[1]
+        return (row + self.before[0]) * self.pitch + column + self.left
 
 
 def usual_band(
@@ -82,6 +89,7 @@ def usual_band(
     shifts: Sequence[Pair],
     copies: int = 1,
     multiple: int = 1,
+    lead: int = 1,
 ) -> Band:
     """The band of a plane that a model of a core has: one that stays in its first cache.
 
@@ -94,12 +102,13 @@ def usual_band(
         shifts: from a result to what it reads of a phase.
         copies: of bands that are there at once.
         multiple: of which a row's pitch is one.
+        lead: of which what is in front of a row's first result is one.
     """
     by_rows, by_columns = zip(*shifts, strict=True)
     before = max(0, -min(by_rows)), max(0, -min(by_columns))
     behind = max(0, *by_rows), max(0, *by_columns)
     height = results[0]
-    whole = Band(source, stride, results, before, behind, height, multiple)
+    whole = Band(source, stride, results, before, behind, height, multiple, lead)
     least = max(1, min(height, before[0] + behind[0]))
 
     def fits(rows: int) -> bool:

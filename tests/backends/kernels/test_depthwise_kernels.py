@@ -18,7 +18,9 @@ from odtc.backends.kernels.convolution.rules import convolution_rules, marked
 from odtc.backends.kernels.convolution.terms import Convolution
 from odtc.backends.kernels.grouped.depthwise import DEPTHWISE_LOOPS
 from odtc.backends.kernels.grouped.depthwise import FAMILIES as PLANES
+from odtc.backends.kernels.grouped.depthwise_planes import band_of_image
 from odtc.backends.kernels.grouped.rules import TRANSPOSED, grouped_rules
+from odtc.backends.kernels.pool.planes import Window
 from odtc.backends.kernels.product.fused import FusedProduct, fused_product
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.targets import parse_target
@@ -191,12 +193,32 @@ def test_pairs_of_rows_are_as_many_as_there_are(rows: int) -> None:
 
 
 @pytest.mark.parametrize("family", ["convolution", "weight-gradient"])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_a_phone_shares_rows_where_windows_overlap(family: str, stride: int) -> None:
-    """Short vectors alone change nothing, nor does a stride with rows of its own."""
-    product = kernels_of(LARGE | {"stride": (stride, stride)}, PHONE)[family]
+def test_a_phone_shares_rows_where_windows_overlap(family: str) -> None:
+    """Short vectors alone change nothing."""
+    product = kernels_of(LARGE, PHONE)[family]
     drafts = [write_product(product, on, DEPTHWISE_LOOPS) for on in (SHORT, PHONE)]
-    assert tvm_ffi.structural_equal(*drafts) == (stride == 2)
+    assert not tvm_ffi.structural_equal(*drafts)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(31, 4), (37, 4), (29, 2)])
+def test_a_phone_computes_four_rows_with_a_stride_where_they_have_four_vectors(
+    columns: int, rows: int
+) -> None:
+    case = LARGE | {"stride": (2, 2), "shape": (2, 3, 45, columns)}
+    machine, decisions = PHONE.telling({})
+    write_product(kernels_of(case, PHONE)["convolution"], machine, DEPTHWISE_LOOPS)
+    assert decisions.made["rows"].default == (rows,)
+
+
+@pytest.mark.parametrize(
+    ("on", "stride", "left"), [(PHONE, 2, 4), (PHONE, 1, 1), (NARROW, 2, 1), (SHORT, 2, 1)]
+)
+def test_rows_of_a_phone_begin_with_a_vector_where_a_stride_is_taken_out(
+    on: Machine, stride: int, left: int
+) -> None:
+    """Taps that are not shifted are loads of whole vectors then; no other machine pays for it."""
+    window = Window((45, 37), (23, 19), (3, 3), (stride, stride), (1, 1), (1, 1))
+    assert band_of_image(window, on).left == left
 
 
 def vectors_read(family: str, on: Machine) -> int:
