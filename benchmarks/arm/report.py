@@ -176,6 +176,7 @@ def figures_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "needed_flops": row.flops,
             "side": side.name,
             "skipped": side.skipped,
+            "differs": row.differs(side) if side in row.peers else "",
             "losses": side.losses,
             "steps": [_raw(step.total, row.core) for step in side.steps],
         }

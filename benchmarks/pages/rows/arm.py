@@ -33,8 +33,11 @@ def _is_there(result: Result, model: str, core: str) -> bool:
 
 
 def _beside(rows: list[Row]) -> list[str]:
-    """Of one network and core: odtc's cycles, the better peer's, and their ratio."""
-    ours, *peers = (row for row in rows if not row["skipped"])
+    """Of one network and core: odtc's cycles, the better peer's, and their ratio.
+
+    A peer whose losses are not odtc's is none.
+    """
+    ours, *peers = (row for row in rows if not row["skipped"] and not row["differs"])
     ranges = _range(*(_last(ours, bound) for bound in _BOUNDS))
     if not peers:
         return [ranges, "not counted", ""]

@@ -10,6 +10,8 @@ from benchmarks.arm.figures import Figures, Profile, floor
 from benchmarks.arm.instructions import Kind
 from benchmarks.arm.report import Row, figures_of, summary, table_of
 from benchmarks.arm.sides import Side
+from benchmarks.pages.result import Result
+from benchmarks.pages.rows.arm import networks
 
 CORE = CORES["Cortex-A76"]
 LOSSES = [2.0, 1.5, 1.0, 0.5]
@@ -73,6 +75,15 @@ def test_peers_of_a_step_that_odtc_failed_at_are_shown() -> None:
 
 def test_odtc_alone_and_peers_that_were_not_counted_are_right() -> None:
     assert row(side("odtc"), Side("MNN", skipped="it cannot train it")).is_right
+
+
+def test_the_page_names_no_peer_whose_losses_are_not_odtcs() -> None:
+    far = side("MNN", [*LOSSES[:-1], 0.6], cycles=1e6)
+    one = row(side("odtc", cycles=1e6), far, side("PyTorch", cycles=2e6))
+    assert [bool(each["differs"]) for each in figures_of([one])] == [False, True, False]
+    page = networks(Result([], figures_of([one]), {}))
+    (line,) = (text for text in page if text.startswith("| lenet, batch 4 |"))
+    assert "2.0 to 2.0 (PyTorch) | 0.50 to 0.50" in line
 
 
 def test_ratios_are_to_the_better_peer_of_each_bound() -> None:
