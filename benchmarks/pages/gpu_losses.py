@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from benchmarks.pages.measured import when_text
 from benchmarks.pages.result import read_result
-from benchmarks.pages.text import table
+from benchmarks.pages.text import median_of, table
 
 _STEPS = "performance/gpu_steps"
 
@@ -12,16 +12,13 @@ _STEPS = "performance/gpu_steps"
 def gpu_losses() -> Iterator[str]:
     """The section's lines, its title first."""
     result = read_result(_STEPS)
-    worse = [row for row in result.rows if row["ratio"]["median"] < 1]
-    cells = [
-        (row["model"], row["through"], f"{row['ratio']['median']:.2f}")
-        for row in sorted(worse, key=lambda row: row["ratio"]["median"])
-    ]
+    ratios = sorted((median_of(row["ratio"]), row["model"], row["through"]) for row in result.rows)
+    cells = [(model, through, f"{ratio:.2f}") for ratio, model, through in ratios if ratio < 1]
     run = result.runs[0]
     yield "## Where odtc loses on a GPU"
     yield ""
     yield (
-        f"PyTorch through CUDA is faster in {len(worse)} of {len(result.rows)} comparisons on "
+        f"PyTorch through CUDA is faster in {len(cells)} of {len(result.rows)} comparisons on "
         f"{run['machine']['cpu']}, at batch 32; neither memory nor energy was compared there, and "
         "no GPU of a phone. [performance.md](performance.md#on-a-gpu) has all of them."
     )
