@@ -31,19 +31,14 @@ def positive(text: str) -> int:
 
 
 # How large a step is, and how it is taken.
-_SIZES = {"batch": "samples in a step", "threads": "worker threads of a step"}
+_SIZES = {"--batch": "samples in a step", "--threads": "worker threads of a step"}
 
 
 def add_sizes(parser: argparse.ArgumentParser, **usual: int) -> None:
     """Adds `--batch` or `--threads`, or both, each with what is usual for a benchmark."""
     for name, number in usual.items():
-        parser.add_argument(
-            f"--{name}",
-            type=positive,
-            default=number,
-            metavar="",
-            help=f"{_SIZES[name]} (default: {number})",
-        )
+        said = f"{_SIZES[f'--{name}']} (default: {number})"
+        parser.add_argument(f"--{name}", type=positive, default=number, metavar="", help=said)
 
 
 def add_cases(parser: argparse.ArgumentParser, models: Iterable[str]) -> None:
