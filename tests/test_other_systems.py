@@ -47,7 +47,7 @@ WITH_CARE = {
         "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
     },
     "odtc/cli/config/file.py": {"os.getuid"},
-    "odtc/cli/interrupts.py": {"signal.SIGHUP"},
+    "odtc/cli/interrupts.py": {"signal.SIGHUP", "signal.pthread_sigmask"},
     "odtc/cli/last_resort.py": {"os.set_blocking"},
     "odtc/core/disk/content_store.py": {"os.getuid"},
     "odtc/core/disk/files.py": {"os.ST_NOEXEC", "os.statvfs"},

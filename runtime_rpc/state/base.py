@@ -7,6 +7,7 @@ they are read only where somebody has given some of them other values since.
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -32,13 +33,14 @@ class Base:
 
     Args:
         manifest: of the step.
-        read: reads an argument, as a trainer has it now.
+        read: a trainer's method that reads an argument, as it has it now. It is held weakly: the
+            trainer has this, and goes when it is dropped.
     """
 
     def __init__(
         self, manifest: Manifest, read: Callable[[Argument], Mapping[str, np.ndarray]]
     ) -> None:
-        self._frozen, self._read = manifest.of_role(Role.FROZEN), read
+        self._frozen, self._read = manifest.of_role(Role.FROZEN), WeakMethod(read)
         self._hash = manifest.base
 
     def changed(self, now: str = "") -> None:
@@ -49,8 +51,10 @@ class Base:
     def hash(self) -> str:
         """The hash of them as they are; empty where there are none."""
         if not self._hash:
+            read = self._read()
+            assert read, "the trainer is gone"
             self._hash = base_of(
-                {item.spec.name: hash_of(self._read(item)[item.spec.name]) for item in self._frozen}
+                {item.spec.name: hash_of(read(item)[item.spec.name]) for item in self._frozen}
             )
         return self._hash
 

@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
     "check": (odtc.compile, odtc.Update),
     "train": (odtc.Trainer.fit, odtc.Artifact.trainer, odtc.Trainer.export_onnx),
     "predict": (odtc.Trainer.predict, odtc.Artifact.trainer),
-    "profile": (odtc.Trainer.fit, odtc.Artifact.trainer),
+    "profile": (odtc.Trainer.fit, odtc.Artifact.trainer, odtc.Trainer.profile),
     "adapt": (odtc.replace_head,),
     "export": (odtc.from_torch,),
     "inspect": (),

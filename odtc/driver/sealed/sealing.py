@@ -17,6 +17,7 @@ from odtc.core.artifact.base import base_of, hash_of
 from odtc.core.artifact.beside import Beside, metadata_of
 from odtc.core.artifact.memory_plan import memory_plans_json
 from odtc.core.coded import Shared
+from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.disk.tensor_file import write_tensors
 from odtc.core.onnx_model.shared_tensors import take_out
 from odtc.core.onnx_model.weights import strip_weights
@@ -88,7 +89,14 @@ def _base(step: Step, beside: Sequence[Beside]) -> str:
     known = {each.name: each.sha256 for each in beside}
     weights = step.draft.graph.parameters
     frozen = [item.spec.name for item in of_role(step.training.arguments, Role.FROZEN)]
-    return base_of({name: known.get(name) or hash_of(weights[name]) for name in frozen})
+
+    def hashed(name: str) -> str:
+        """The hash of a weight, whose pages need not stay until all others are read."""
+        found = hash_of(weights[name])
+        leave_pages([weights[name]])
+        return found
+
+    return base_of({name: known.get(name) or hashed(name) for name in frozen})
 
 
 def _write_library(built: Built, library: Path, target: Target, identity: str) -> None:
