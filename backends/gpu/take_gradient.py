@@ -26,6 +26,8 @@ Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 # Sorted indices whose rows a work-item adds up.
 _PART = 32
+# Items of a launch, at least.
+_LEAST_ITEMS = 3
 # Indices that a work-item compares one with, to find how many come before it.
 _COMPARED = 256
 
@@ -103,12 +105,10 @@ class _Order:
         found, self.numbers, self._rows = (
             T.sblock_alloc_buffer((count,), "int32") for _ in range(3)
         )
-        with T.parallel(count) as each, T.sblock("row"):
-            n = T.axis.spatial(count, each)
+        with _items("row", count) as n:
             T.buffer_store(found, tirx.floormod(indices[n], size).astype("int32"), [n])
         counts = self._emit_counts(found)
-        with T.parallel(count) as each, T.sblock("rank"):
-            n = T.axis.spatial(count, each)
+        with _items("rank", count) as n:
             T.reads(_whole(found), _whole(counts))
             T.writes(_whole(self.numbers), _whole(self._rows))
             rank = T.sblock_alloc_buffer((1,), "int32", scope="local")
@@ -123,16 +123,13 @@ class _Order:
         count = self._count
         pieces = -(-count // _COMPARED)
         counts = T.sblock_alloc_buffer((pieces, count), "int32")
-        with T.parallel(pieces * count) as each, T.sblock("count"):
-            item = T.axis.spatial(pieces * count, each)
+        with _items("count", pieces * count) as item:
             piece, n = item // count, item % count
             T.reads(_whole(found))
             T.writes(counts[piece, n])
             before = T.sblock_alloc_buffer((1,), "int32", scope="local")
             T.buffer_store(before, tirx.const(0, "int32"), [0])
-            begin = piece * _COMPARED
-            with T.serial(tirx.min(count - begin, _COMPARED)) as step:
-                m = begin + step
+            with _steps(piece, _COMPARED, count) as m:
                 is_equal = tirx.all(tirx.EQ(found[m], found[n]), m < n)
                 is_before = tirx.any(found[m] < found[n], is_equal)
                 T.buffer_store(before, before[0] + is_before.astype("int32"), [0])
@@ -170,8 +167,7 @@ def _emit_parts(
         T.writes(*map(_whole, sums))
         total = T.sblock_alloc_buffer((1,), str(result.dtype), scope="local")
         T.buffer_store(total, tirx.const(0, str(result.dtype)), [0])
-        with T.serial(order.end(part) - part * _PART) as step:
-            rank = part * _PART + step
+        with _steps(part, _PART, extent.count) as rank:
             row = order.row(rank)
             T.buffer_store(total, total[0] + adjoint[o, order.numbers[rank], i], [0])
             is_last = tirx.any(rank + 1 >= order.end(part), tirx.Not(order.goes_on(rank + 1, row)))
@@ -212,10 +208,33 @@ def _emit_across(
 def _each(extent: GradientExtent) -> Iterator[tuple[ir.Expr, ir.Expr, ir.Expr]]:
     """A launch of an item for each matrix, part and column."""
     parts, inner = extent.parts, extent.inner
-    count = extent.outer * parts * inner
-    with T.parallel(count) as each, T.sblock("item"):
-        item = T.axis.spatial(count, each)
+    with _items("item", extent.outer * parts * inner) as item:
         yield item // (parts * inner), item // inner % parts, item % inner
+
+
+@contextmanager
+def _items(name: str, count: int) -> Iterator[ir.Expr]:
+    """A launch of so many items; its block has the name.
+
+    A loop over one is none any more when it would be bound, and of a condition on two TVM makes the
+    size of a buffer, which hangs on a variable then. So three items do the work of fewer.
+    """
+    items = max(count, _LEAST_ITEMS)
+    with T.parallel(items) as each, T.sblock(name):
+        item = T.axis.spatial(items, each)
+        yield item if items == count else tirx.min(item, count - 1)
+
+
+@contextmanager
+def _steps(piece: ir.Expr, size: int, count: int) -> Iterator[ir.Expr]:
+    """The numbers of a piece, of which the last may be shorter."""
+    with T.serial(min(size, count)) as step:
+        number = piece * size + step
+        if count % size and count > size:
+            with T.If(number < count), T.Then():
+                yield number
+        else:
+            yield number
 
 
 def _whole(buffer: tirx.Buffer) -> tirx.BufferRegion:

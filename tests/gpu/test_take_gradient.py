@@ -41,3 +41,18 @@ def test_rows_get_the_sums_of_their_indices(
         lr=0.05,
     )
     check_parity(model, "torchscript", tmp_path, f"host-{kind}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("length", "width"), [(1, 8), (1, 1), (33, 1), (40, 1), (65, 1)], ids=str)
+def test_few_rows_and_columns(kind: str, length: int, width: int, tmp_path: Path) -> None:
+    """A launch of one item or two, and a last part of one index."""
+    model = TorchModel(
+        lambda: nn.Sequential(
+            nn.Embedding(_ROWS, width), nn.Flatten(), nn.Linear(length * width, 4)
+        ),
+        lambda rng, batch: {"x": rng.integers(0, 9, (batch, length))},
+        classes(4),
+        batch=1,
+    )
+    check_parity(model, "torchscript", tmp_path, f"host-{kind}")
