@@ -13,16 +13,14 @@ from odtc.backends.objects.library import export_library
 from odtc.backends.objects.static_kernels import check_kernels, write_kernels
 from odtc.backends.targets import CPU, Target
 from odtc.core.artifact import bundle as bundles
-from odtc.core.artifact.base import base_of, hash_of
 from odtc.core.artifact.beside import Beside, metadata_of
 from odtc.core.artifact.memory_plan import memory_plans_json
 from odtc.core.coded import Shared
-from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.disk.tensor_file import write_tensors
 from odtc.core.onnx_model.shared_tensors import take_out
 from odtc.core.onnx_model.weights import strip_weights
-from odtc.core.specs import Role, of_role
 from odtc.driver.fitting import BuiltPlans
+from odtc.driver.sealed.base import hash_of_base
 from odtc.driver.sealed.beside import left_beside
 from odtc.driver.sealed.description import manifest_of
 from odtc.driver.sealed.features import cut_functions
@@ -51,7 +49,7 @@ def seal(every: Sequence[BuiltPlans], model: Path, digest: str, root: Path) -> b
     shared = _write_model(made.step, beside.weights if beside else (), root)
     plans = memory_plans_json(step.record for each in every for step in each.built.steps)
     (root / bundles.MEMORY).write_text(plans, encoding="utf-8")
-    base = _base(made.step, beside.weights if beside else ())
+    base = hash_of_base(made.step, beside.weights if beside else ())
     manifest = replace(manifest_of(model.name, digest, every), shared=shared, base=base)
     is_cut = target.kind == CPU and not manifest.shorter
     parts = cut_functions(manifest, built.lines.of if is_cut else {})
@@ -82,21 +80,6 @@ def _write_model(step: Step, beside: Sequence[Beside], root: Path) -> Mapping[st
     shared = take_out(skeleton, {name: parameters[name] for name in names})
     (root / bundles.MODEL).write_bytes(skeleton.SerializeToString())
     return shared
-
-
-def _base(step: Step, beside: Sequence[Beside]) -> str:
-    """The hash of the weights that no step changes."""
-    known = {each.name: each.sha256 for each in beside}
-    weights = step.draft.graph.parameters
-    frozen = [item.spec.name for item in of_role(step.training.arguments, Role.FROZEN)]
-
-    def hashed(name: str) -> str:
-        """The hash of a weight, whose pages need not stay until all others are read."""
-        found = hash_of(weights[name])
-        leave_pages([weights[name]])
-        return found
-
-    return base_of({name: known.get(name) or hashed(name) for name in frozen})
 
 
 def _write_library(built: Built, library: Path, target: Target, identity: str) -> None:

@@ -50,7 +50,9 @@ def check_embedding(saved, ids: np.ndarray, table: tuple[int, ...], axis: int) -
     expected = torch.nn.functional.cross_entropy(logits, torch.tensor([1]))
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
-    assert relative_error(before - trainer.parameters()["table"], reference.grad.numpy()) < 2e-5
+    found, wanted = before - trainer.parameters()["table"], reference.grad.numpy()
+    # A difference of two tables has their precision, which is coarse for a gradient of about zero.
+    assert relative_error(found, wanted) < 2e-5 or np.abs(found - wanted).max() < 1e-6
 
 
 @settings(max_examples=examples(6), deadline=None)
