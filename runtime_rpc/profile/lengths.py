@@ -22,8 +22,14 @@ def check_length(manifest: Manifest, length: int | None, plans: int) -> None:
         ArtifactError: an older odtc compiled the step, and left plans out.
         UsageError: the step has no such length.
     """
+    if length is not None and not manifest.lengths:
+        raise UsageError(
+            f"the step was compiled for one size, and not for several lengths such as {length}",
+            where=_WHERE,
+            hint="leave the length out; `odtc compile --lengths` makes a step of several",
+        )
     if length is not None and length not in manifest.lengths:
-        known = ", ".join(map(str, manifest.lengths)) or "none: it has one size"
+        known = ", ".join(map(str, manifest.lengths))
         raise UsageError(
             f"the step was not compiled for a length of {length}; its lengths are {known}",
             where=_WHERE,

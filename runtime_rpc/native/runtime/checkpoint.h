@@ -22,7 +22,6 @@ int odtc_is_saved(const odtc_program *program, size_t argument, int64_t steps);
 /* Whether one of an adapter alone does. */
 int odtc_is_of_adapter(const odtc_program *program, size_t argument, int64_t steps);
 
-
 /* Puts the hash of the base into a trainer: none where no weight is frozen. */
 odtc_code odtc_know_base(odtc_trainer *trainer);
 /* Says that the base may be another one now. */

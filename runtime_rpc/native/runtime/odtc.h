@@ -227,7 +227,8 @@ ODTC_API odtc_code odtc_stop_clock(odtc_trainer *trainer, const odtc_timed_call 
                                    size_t *count);
 
 /* Says what the program was made from: odtc, target, triple, model, model_sha256, base_sha256 (of
-   weights that are not trained), loss, optimizer, run; and of the kernels that were chosen for this CPU and these threads: core, features. */
+   weights that are not trained), loss, optimizer, run; and of the kernels that were chosen for this
+   CPU and these threads: core, features. */
 ODTC_API const char *odtc_fact(const odtc_trainer *trainer, const char *name);
 
 #ifdef __cplusplus
