@@ -15,6 +15,7 @@ import tvm_ffi
 # Iterations of a loop that is unrolled, at most: those of the tiles and slices of products.
 _MOST = 16
 _LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MULTILINE)
+_BARRIER = "barrier(CLK_LOCAL_MEM_FENCE)"
 # TVM's prologue of a kernel with a pointer to float16, and the code that needs it.
 _EXTENSION = re.compile(r"^#ifdef cl_khr_fp16\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
 _HALF = re.compile(r"\bhalf\d*\b(?! ?\*)|\bconvert_half")
@@ -40,10 +41,15 @@ def compact_source() -> Iterator[None]:
 
 
 def hinted(source: str) -> str:
-    """The source with a hint at each short loop."""
+    """The source with a hint at each short loop, unless its items wait for each other in it.
+
+    A loop over slices of a product is as large as all that it multiplies: written out, even 8 of
+    them do not fit a GPU's cache of instructions.
+    """
 
     def hint(match: re.Match[str]) -> str:
-        if int(match[3]) > _MOST:
+        body = source[match.end() : source.find(f"\n{match[1]}}}", match.end())]
+        if int(match[3]) > _MOST or _BARRIER in body:
             return match[0]
         return f"{match[1]}#pragma unroll\n{match[0]}"
 

@@ -39,6 +39,16 @@ def test_hints() -> None:
     assert hinted(loops) == "  #pragma unroll\n" + loops
 
 
+def test_no_hint_at_a_loop_that_items_wait_in() -> None:
+    """Slices of a product are a loop, however few they are; what is done with one has hints."""
+    inner = "    for (int j = 0; j < 8; ++j) {\n    }\n"
+    wait = "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    loop = "  for (int i = 0; i < 2; ++i) {\n"
+    found = hinted(loop + inner + wait + "  }\n" + loop + "  }\n")
+    hint = "#pragma unroll\n"
+    assert found == f"{loop}    {hint}{inner}{wait}  }}\n  {hint}{loop}  }}\n"
+
+
 def test_declarations_of_others() -> None:
     body = "__kernel void a(__global float* x) {\n}\n"
     assert alone("__kernel void b(__global float* y, int n);\n" + body) == body
