@@ -60,16 +60,17 @@ class Accumulators:
 
     Attributes:
         results: float32[rows, columns], in registers.
+        wide: columns of an item that lie side by side in the tile.
     """
 
     def __init__(self, rows: int, columns: int, arithmetic: Arithmetic) -> None:
         self._shape, self._arithmetic = (rows, columns), arithmetic
         self._is_half = arithmetic.dtype == HALF.dtype
         self._high = _neighbours(rows)
-        self._wide = arithmetic.lanes if self._is_half else _neighbours(columns)
+        self.wide = arithmetic.lanes if self._is_half else _neighbours(columns)
         self.results = _registers((rows, columns), "float32")
         self._rows = self._read_at_once(rows, self._high)
-        self._columns = self._read_at_once(columns, self._wide)
+        self._columns = self._read_at_once(columns, self.wide)
         of_many = vector_type(arithmetic.dtype, arithmetic.lanes)
         self._now = (
             _registers((rows, columns // arithmetic.lanes), of_many)
@@ -80,7 +81,7 @@ class Accumulators:
 
     def column(self, number: int | ir.Expr, x: ir.Expr) -> ir.Expr:
         """Returns the tile's column for an item's column number; `x` is the item's index across."""
-        wide = self._wide
+        wide = self.wide
         return (
             number * ACROSS + x if wide == 1 else _across(number // wide, x, wide) + number % wide
         )
@@ -94,7 +95,7 @@ class Accumulators:
             row: of the tile, the first one of the item.
             x: number of the item across.
         """
-        high, wide = self._high, self._wide
+        high, wide = self._high, self.wide
         if self._is_half:
             self._clear(self._now)
         rows, columns = int(self._rows.shape[0]), int(self._columns.shape[0])
@@ -109,17 +110,17 @@ class Accumulators:
             ):
                 self._multiply(i, j)
         if self._is_half:
-            self._widen()
+            self.widen()
 
     def _multiply(self, i: ir.Expr, j: ir.Expr) -> None:
         """Emits the products of the rows and columns that were read at once."""
         lanes = self._arithmetic.lanes
         for row in range(self._high):
             left = splat(_lane(self._rows[i], row, self._high), lanes)
-            for part in range(self._wide // lanes):
+            for part in range(self.wide // lanes):
                 right = self._columns[j]
-                right = right if self._is_half else _lane(right, part, self._wide)
-                at = [i * self._high + row, j * (self._wide // lanes) + part]
+                right = right if self._is_half else _lane(right, part, self.wide)
+                at = [i * self._high + row, j * (self.wide // lanes) + part]
                 T.buffer_store(self._now, tirx.BufferLoad(self._now, at) + left * right, at)
 
     def _read_at_once(self, count: int, neighbours: int) -> tirx.Buffer:

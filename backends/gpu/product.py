@@ -20,6 +20,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, Accumulators
+from odtc.backends.gpu.product_results import Results, Stores
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, parts_of, tiling_of
 from odtc.backends.kernels.common.places import index, rounded
 from odtc.backends.kernels.common.vectors import ramp, splat, vector_type
@@ -56,6 +57,8 @@ class ProductTerm:
 Read = Callable[[ir.Expr, ir.Expr, ProductTerm], ir.Expr]
 # Elements of an operand that a work-item reads at once, if they lie side by side.
 _AT_ONCE = 4
+# Parts of a sum that are on their way at once.
+_PARTS_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def emit_product(
     extent: ProductExtent,
     left: ProductOperand,
     right: ProductOperand,
-    store: Callable[..., None],
+    results: Results,
     gpu: Gpu,
 ) -> None:
     """Emits a product into the open block of an IR builder.
@@ -92,27 +95,27 @@ def emit_product(
         extent: its sizes.
         left: the operand of the rows.
         right: that of the columns.
-        store: `(n, m, p, value)`, takes each result.
+        results: where they go.
         gpu: the machine.
     """
     if extent.depth == 0:
-        _emit_sums(extent, None, store, gpu)
+        _emit_sums(extent, None, results, gpu)
         return
     tiling = tiling_of(extent, gpu)
     if tiling.splits == 1:
-        _emit_tiles(extent, tiling, left, right, lambda _, *at: store(*at))
+        _emit_tiles(extent, tiling, left, right, lambda _: results)
         return
-    size = extent.batch * extent.rows * extent.columns
-    parts = T.sblock_alloc_buffer((tiling.splits, size), "float32")
+    parts = T.sblock_alloc_buffer(
+        (tiling.splits, extent.batch * extent.rows, extent.columns), "float32"
+    )
 
-    def flat(n: ir.Expr, m: ir.Expr, p: ir.Expr) -> ir.Expr:
-        return (n * extent.rows + m) * extent.columns + p
+    def of_part(part: ir.Expr) -> Results:
+        return Results(
+            parts, lambda _, value: value, lambda n, m, p: [part, n * extent.rows + m, p], 2
+        )
 
-    def keep(part: ir.Expr, n: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
-        T.buffer_store(parts, value, [part, flat(n, m, p)])
-
-    _emit_tiles(extent, tiling, left, right, keep)
-    _emit_sums(extent, parts, store, gpu)
+    _emit_tiles(extent, tiling, left, right, of_part)
+    _emit_sums(extent, parts, results, gpu)
 
 
 def _emit_tiles(
@@ -120,9 +123,9 @@ def _emit_tiles(
     tiling: Tiling,
     left: ProductOperand,
     right: ProductOperand,
-    store: Callable[..., None],
+    results: Callable[[ir.Expr], Results],
 ) -> None:
-    """Emits the kernel of the tiles; `store(part, n, m, p, value)` takes results."""
+    """Emits the kernel of the tiles; `results` is from a part of the sums to where they go."""
     height, width = tiling.height, tiling.width
     down, across = parts_of(extent.rows, height), parts_of(extent.columns, width)
     terms, dtype = tiling.arithmetic.terms, tiling.arithmetic.dtype
@@ -160,10 +163,52 @@ def _emit_tiles(
             for copy in copies:
                 copy.fetch(begin + step + 1, end)
             accumulators.add(near_left.read, near_right.read, y * tiling.rows, x)
-        with T.unroll(tiling.rows) as i, T.unroll(tiling.columns) as j:
-            m, p = m0 + y * tiling.rows + i, p0 + accumulators.column(j, x)
-            with T.If(tirx.all(m < extent.rows, p < extent.columns)), T.Then():
-                store(part, n, m, p, tirx.BufferLoad(accumulators.results, [i, j]))
+        first = n, m0 + y * tiling.rows, lambda j: p0 + accumulators.column(j, x)
+        _emit_stores(extent, tiling, accumulators, results(part), first)
+
+
+def _emit_stores(
+    extent: ProductExtent,
+    tiling: Tiling,
+    accumulators: Accumulators,
+    results: Results,
+    first: tuple[ir.Expr, ir.Expr, Callable[[ir.Expr], ir.Expr]],
+) -> None:
+    """Emits the stores of an item's results.
+
+    Args:
+        extent: of the product.
+        tiling: of it.
+        accumulators: that hold the results.
+        results: where they go.
+        first: the matrix, the first row, and from an item's column to that of the matrix.
+    """
+    n, m0, column = first
+    lanes = results.lanes(accumulators.wide)
+    vectors = tiling.columns // lanes
+    stores = Stores(results, lanes, vectors)
+    with T.unroll(tiling.rows) as i:
+        m, tests = m0 + i, []
+        near = m
+        if extent.rows % tiling.height:
+            near, tests = tirx.min(m, index(extent.rows - 1)), [m < extent.rows]
+        is_whole = extent.columns % tiling.width == 0
+
+        def inside(j: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
+            p = column(j * lanes)
+            return n, near, p if is_whole else tirx.min(p, index(extent.columns - lanes))
+
+        if stores.reads:
+            with T.unroll(vectors) as j:
+                stores.read(j, inside(j))
+        with T.unroll(vectors) as j:
+            values = [
+                tirx.BufferLoad(accumulators.results, [i, j * lanes + lane])
+                for lane in range(lanes)
+            ]
+            p = column(j * lanes)
+            is_there = tests if is_whole else [*tests, p < extent.columns]
+            stores.write(j, (n, m, p), inside(j), values, is_there)
 
 
 class Shared:
@@ -309,7 +354,7 @@ class _Copy:
 
 
 def _emit_sums(
-    extent: ProductExtent, parts: tirx.Buffer | None, store: Callable[..., None], gpu: Gpu
+    extent: ProductExtent, parts: tirx.Buffer | None, results: Results, gpu: Gpu
 ) -> None:
     """Emits the kernel that adds up the parts of each sum, if there are any."""
     size = extent.batch * extent.rows * extent.columns
@@ -322,12 +367,28 @@ def _emit_sums(
         flat = group * gpu.group + item
         with T.If(flat < size), T.Then():
             T.buffer_store(total, tirx.const(0.0, "float32"), [0])
+            row, p = flat // extent.columns, flat % extent.columns
             if parts is not None:
-                with T.serial(int(parts.shape[0])) as part:
-                    T.buffer_store(total, total[0] + tirx.BufferLoad(parts, [part, flat]), [0])
-            plane = extent.rows * extent.columns
-            n, inside = flat // plane, flat % plane
-            store(n, inside // extent.columns, inside % extent.columns, total[0])
+                _add_parts(total, int(parts.shape[0]), lambda part: parts[part, row, p])
+            results.store(row // extent.rows, row % extent.rows, p, total[0])
+
+
+def _add_parts(total: tirx.Buffer, count: int, read: Callable[[ir.Expr], ir.Expr]) -> None:
+    """Emits the sum of parts in order: some are read before any of them is added."""
+    most = min(count, _PARTS_AT_ONCE)
+    held = T.sblock_alloc_buffer((most,), "float32", scope="local")
+
+    def add(first: ir.Expr, these: int) -> None:
+        with T.unroll(these) as part:
+            T.buffer_store(held, read(first + part), [part])
+        with T.unroll(these) as part:
+            T.buffer_store(total, total[0] + held[part], [0])
+
+    if count > most:
+        with T.serial(count // most) as turn:
+            add(turn * most, most)
+    if rest := count % most or (most if count == most else 0):
+        add(index(count - rest), rest)
 
 
 def neighbours(element: ir.Expr, lanes: int) -> ir.Expr:

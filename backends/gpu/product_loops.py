@@ -14,6 +14,7 @@ from tvm import ir, tirx
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
 from odtc.backends.gpu.product import ProductExtent, ProductOperand, ProductTerm, emit_product
+from odtc.backends.gpu.product_results import Place, Results
 from odtc.backends.gpu.runs import run_of, run_of_image, run_of_weights
 from odtc.backends.gpu.windows import by_tap_or_channel, in_window, inside, load_at, padded
 from odtc.backends.kernels.common.places import index, load, unflatten
@@ -37,7 +38,9 @@ def _matmul(product: Product, gpu: Gpu) -> None:
         ProductExtent(math.prod(batch), rows, depth, columns),
         ProductOperand(left, not trans_left, run_of(a, len(a.shape) - 1)),
         ProductOperand(right, trans_right, run_of(b, len(b.shape) - 1)),
-        lambda n, m, p, value: product.store([*unflatten(n, batch), m, p], value),
+        _results(
+            product, lambda n, m, p: [*unflatten(n, batch), m, p], len(product.result.shape) - 1
+        ),
         gpu,
     )
 
@@ -59,15 +62,15 @@ def _forward(product: Product, gpu: Gpu) -> None:
         c, t = of_term(k.split)
         return in_window(x, [n, c], axes, o, t)
 
-    def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
+    def place(_: ir.Expr, m: ir.Expr, p: ir.Expr) -> list[ir.Expr]:
         n, *o = unflatten(p, [batch, *(axis.out for axis in given)])
-        product.store([n, m, *o], value)
+        return [n, m, *o]
 
     emit_product(
         ProductExtent(1, _sizes(w)[0], channels * math.prod(taps), batch * positions),
         ProductOperand(weight, True, run_of_weights(w)),
         ProductOperand(image, False, run_of_image(x, axes)),
-        store,
+        _results(product, place, 2),
         gpu,
     )
 
@@ -108,19 +111,19 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
         ]
         return inside(dy, [n, m], at, axes, [], out=True)
 
-    def store(_: ir.Expr, c: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
+    def place(_: ir.Expr, c: ir.Expr, p: ir.Expr) -> list[ir.Expr]:
         if axes != given:
             n, *i = unflatten(p, [batch, *(axis.size for axis in given)])
         else:
             n, *o = unflatten(p, [batch, *out])
-            i = [index(each.target(place)) for each, place in zip(walk, o, strict=True)]
-        product.store([n, c, *i], value)
+            i = [index(each.target(at)) for each, at in zip(walk, o, strict=True)]
+        return [n, c, *i]
 
     emit_product(
         ProductExtent(1, channels, rows * math.prod(taps), batch * math.prod(out)),
         ProductOperand(weight, False, run_of_weights(w)),
         ProductOperand(adjoint, False, run_of_image(dy, axes)),
-        store,
+        _results(product, place, 2 if all(axis.stride == 1 for axis in axes) else None),
         gpu,
     )
 
@@ -152,15 +155,15 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
         at = [tirx.floordiv(step, axis.stride) for axis, step in zip(axes, steps, strict=True)]
         return inside(dy, [n, m], at, axes, hits, out=True)
 
-    def store(_: ir.Expr, c: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
+    def place(_: ir.Expr, c: ir.Expr, p: ir.Expr) -> list[ir.Expr]:
         n, *i = unflatten(p, [batch, *image])
-        product.store([n, c, *i], value)
+        return [n, c, *i]
 
     emit_product(
         ProductExtent(1, channels, rows * math.prod(taps), batch * math.prod(image)),
         ProductOperand(weight, False),
         ProductOperand(adjoint, False),
-        store,
+        _results(product, place, 2),
         gpu,
     )
 
@@ -188,15 +191,15 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
         n, o = position(k)
         return in_window(x, [n, c], axes, o, t)
 
-    def store(_: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:
+    def place(_: ir.Expr, m: ir.Expr, p: ir.Expr) -> list[ir.Expr]:
         c, t = of_column(lambda period: (p // period, p % period))
-        product.store([m, c, *padded(product.result, t)], value)
+        return [m, c, *padded(product.result, t)]
 
     emit_product(
         ProductExtent(1, rows, batch * math.prod([*rest, last]), channels * math.prod(taps)),
         ProductOperand(adjoint, True, run_of(dy, 2)),
         ProductOperand(image, True, run_of_image(x, axes)),
-        store,
+        _results(product, place, 1 if math.prod(taps) == 1 else None),
         gpu,
     )
 
@@ -208,6 +211,10 @@ GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {
     "data-gradient": _data_gradient,
     "weight-gradient": _weight_gradient,
 }
+
+
+def _results(product: Product, place: Place, side_by_side: int | None) -> Results:
+    return Results(product.result, product.tail, place, side_by_side)
 
 
 def _axes(numbers: Sequence[int]) -> tuple[list[ConvolutionAxis], list[ConvolutionAxis]]:

@@ -19,16 +19,17 @@ _BARRIER = "barrier(CLK_LOCAL_MEM_FENCE)"
 # TVM's prologue of a kernel with a pointer to float16, and the code that needs it.
 _EXTENSION = re.compile(r"^#ifdef cl_khr_fp16\n.*?^#endif\n", re.MULTILINE | re.DOTALL)
 _HALF = re.compile(r"\bhalf\d*\b(?! ?\*)|\bconvert_half")
-# Lanes of the vectors of tensors that products read.
-_OF_TENSORS = 4
+# Lanes of the vectors of tensors that products read and write.
+_OF_TENSORS = (2, 4)
 # Memory that a group shares, and tensors.
 _SHARED = re.compile(r"^( *__local \w+ (\w+)\[\d+\]);$", re.MULTILINE)
 _MEMORY = re.compile(r"\b(__local|__global) (float|half)(?: (\w+)\[|\* restrict (\w+))")
 # The places of neighbours, which TVM computes each where it cannot tell that a vector is aligned.
 _PLACES = re.compile(
-    rf"\b(?:int|long){_OF_TENSORS} (\w+) = .*\+\(1\*0\), .*\+\(1\*{_OF_TENSORS - 1}\)\);$",
-    re.MULTILINE,
+    r"\b(?:int|long)([24]) (\w+) = .*\+\(1\*0\), .*\+\(1\*([13])\)\);$", re.MULTILINE
 )
+# A vector of scalars, as C++ would write it.
+_CONSTRUCTED = re.compile(r"(?<![\w)])(float[24])\(")
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
@@ -73,25 +74,30 @@ def aligned(source: str) -> str:
     TVM does so by `vload` and `vstore`, which promise no more than where an element lies, so that a
     driver may take one after the other; or, of a tensor with an offset, reads one after the other
     itself. Vectors of products lie at multiples of their size (`product.Shared`, `runs.py`): of
-    tensors, products alone read four floats at once.
+    tensors, products alone read or write some floats at once.
     """
-    side_by_side = {match[1] for match in _PLACES.finditer(source)}
+    side_by_side = {m[2] for m in _PLACES.finditer(source) if int(m[3]) == int(m[1]) - 1}
+    tensors = "|".join(map(str, _OF_TENSORS))
     for match in _MEMORY.finditer(source):
         (space, kind), name = match.group(1, 2), match[3] or match[4]
         if space == "__global" and kind != "float":
             continue
-        lanes = r"(\d+)" if space == "__local" else f"({_OF_TENSORS})"
+        lanes = r"(\d+)" if space == "__local" else f"({tensors})"
         load = re.compile(rf"\bvload{lanes}\(0, {name} \+ ")
         store = re.compile(rf"\bvstore{lanes}\((.*), 0, {name} \+ (.*)\);$", re.MULTILINE)
         source = load.sub(rf"*({space} {kind}\1*)({name} + ", source)
         source = store.sub(rf"*({space} {kind}\1*)({name} + \3) = \2;", source)
-        each = ",".join(rf"{name}\[\1\.s{lane}\]" for lane in range(1, _OF_TENSORS))
-        gather = re.compile(rf"\(\({kind}{_OF_TENSORS}\)\({name}\[(\w+)\.s0\],{each}\)\)")
-        at_once = rf"(*({space} {kind}{_OF_TENSORS}*)({name} + \1.s0))"
-        source = gather.sub(
-            lambda found, to=at_once: found.expand(to) if found[1] in side_by_side else found[0],
-            source,
-        )
+        for count in _OF_TENSORS:
+            each = ",".join(rf"{name}\[\1\.s{lane}\]" for lane in range(1, count))
+            gather = re.compile(rf"\(\({kind}{count}\)\({name}\[(\w+)\.s0\],{each}\)\)")
+            at_once = rf"(*({space} {kind}{count}*)({name} + \1.s0))"
+            source = gather.sub(
+                lambda found, to=at_once: (
+                    found.expand(to) if found[1] in side_by_side else found[0]
+                ),
+                source,
+            )
+    source = _CONSTRUCTED.sub(r"(\1)(", source)
     return _SHARED.sub(r"\1 __attribute__((aligned(16)));", source)
 
 

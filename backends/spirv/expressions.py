@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir
 
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.conversions import cast
-from odtc.backends.spirv.interface import load_vector
+from odtc.backends.spirv.interface import is_vector_of_floats, load_vector
 from odtc.backends.spirv.intrinsics import call
 from odtc.backends.spirv.kernel import VECTOR, KernelWriter
 from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
 from odtc.backends.spirv.shared import load_shared
-from odtc.backends.spirv.types import BOOL, FLOAT32, INT32, ScalarKind
-
-# Numbers that are loaded at once.
-_AT_ONCE = 4
+from odtc.backends.spirv.types import BOOL, ScalarKind
 
 Translate = Callable[[KernelWriter, Any], Value]
 
@@ -203,10 +200,7 @@ def _shuffle(kernel: KernelWriter, node: Any) -> Value:
 def _load(kernel: KernelWriter, node: Any) -> Value:
     place, kind = kernel.buffers[node.source], kernel.kind(node)
     (index,) = node.indices
-    # Only products read four numbers of 32 bits, which lie at multiples of their vectors.
-    is_vector = isinstance(index, tirx.Ramp) and int(index.lanes) == _AT_ONCE
-    is_float = kind == place.stored == FLOAT32
-    if place.binding is not None and is_vector and is_float and kernel.kind(index) == INT32:
+    if is_vector_of_floats(kernel, place, kind, index):
         return load_vector(kernel, place, kernel.scalar(index.base), int(index.lanes))
     if place.in_vectors and kernel.type_of(node.ty)[1] == VECTOR:
         return load_shared(kernel, place, index)

@@ -20,8 +20,10 @@ from tvm import ir, tirx
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
-from odtc.backends.spirv.types import INT32, UINT32, ScalarKind
+from odtc.backends.spirv.types import FLOAT32, INT32, UINT32, ScalarKind
 
+# Numbers of a vector that is read or written at once.
+_AT_ONCE = (2, 4)
 # Bytes of push constants that every device takes, and bytes of each scalar.
 _PUSHED, _SCALAR = 128, 8
 # Types of scalars that TVM's runtime can pass.
@@ -97,6 +99,40 @@ def load_vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int
         first: int32, the index of the first one.
         lanes: how many, a power of two.
     """
+    of = kernel.types.vector(place.stored, lanes)
+    loaded = kernel.body.value(Op.LOAD, of, _vector(kernel, place, first, lanes))
+    scalar = kernel.types.scalar(place.stored)
+    return tuple(
+        kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, loaded, lane) for lane in range(lanes)
+    )
+
+
+def store_vector(kernel: KernelWriter, place: BufferPlace, first: int, value: Value) -> None:
+    """Stores neighbours of a storage buffer at once, from a multiple of so many elements on.
+
+    The kernel stores to the buffer in no other way, and does not read it: no two variables reach
+    what is written.
+    """
+    of = kernel.types.vector(place.stored, len(value))
+    whole = kernel.body.pure(Op.COMPOSITE_CONSTRUCT, of, *value)
+    kernel.body.do(Op.STORE, _vector(kernel, place, first, len(value)), whole)
+
+
+def is_vector_of_floats(
+    kernel: KernelWriter, place: BufferPlace, kind: ScalarKind, index: ir.Expr
+) -> bool:
+    """Whether neighbours of a storage buffer are read or written at once.
+
+    Only products do so with two or four numbers of 32 bits, which lie at multiples of their
+    vectors.
+    """
+    is_vector = isinstance(index, tirx.Ramp) and int(index.lanes) in _AT_ONCE
+    is_float = kind == place.stored == FLOAT32
+    return place.binding is not None and is_vector and is_float and kernel.kind(index) == INT32
+
+
+def _vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) -> int:
+    """A pointer to so many neighbours from `first` on."""
     assert place.binding is not None
     of = kernel.types.vector(place.stored, lanes)
     key = place.binding, lanes
@@ -107,11 +143,7 @@ def load_vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int
     at = kernel.compute(Op.SHIFT_RIGHT_LOGICAL, INT32, first, number)
     pointer = kernel.types.pointer(StorageClass.STORAGE_BUFFER, of)
     path = (kernel.vectors[key], kernel.constant(INT32, 0), at)
-    loaded = kernel.body.value(Op.LOAD, of, kernel.body.pure(Op.ACCESS_CHAIN, pointer, *path))
-    scalar = kernel.types.scalar(place.stored)
-    return tuple(
-        kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, loaded, lane) for lane in range(lanes)
-    )
+    return kernel.body.pure(Op.ACCESS_CHAIN, pointer, *path)
 
 
 def _storage_buffer(kernel: KernelWriter, buffer: Any, binding: int) -> BufferPlace:

@@ -8,6 +8,7 @@ from typing import Any
 from tvm import ir, tirx
 
 from odtc.backends.spirv.conversions import cast
+from odtc.backends.spirv.interface import is_vector_of_floats, store_vector
 from odtc.backends.spirv.kernel import VECTOR, KernelWriter
 from odtc.backends.spirv.opcodes import BuiltIn, Op, StorageClass
 from odtc.backends.spirv.shared import allocate_vectors, store_shared
@@ -69,6 +70,9 @@ def _store(kernel: KernelWriter, node: Any) -> None:
     kernel.written.add(place.variable)
     if place.in_vectors and len(values) == VECTOR:
         store_shared(kernel, place, index, values)
+        return
+    if is_vector_of_floats(kernel, place, kind, index):
+        store_vector(kernel, place, kernel.scalar(index.base), values)
         return
     for pointer, value in zip(kernel.elements(place, index), values, strict=True):
         kernel.body.do(Op.STORE, pointer, cast(kernel, kind, place.stored, value))

@@ -21,6 +21,7 @@ from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.multiply import ACROSS
 from odtc.backends.gpu.product import ProductOperand, ProductTerm, emit_product
 from odtc.backends.gpu.product_loops import GPU_LOOPS
+from odtc.backends.gpu.product_results import Results
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, tiling_of, time_of
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.spirv.assemble import Shader
@@ -348,8 +349,10 @@ def test_no_slice_is_read_that_is_not_there() -> None:
             numbers.append(term.slice)
             return tensor[at, term.flat]
 
+        result = T.arg("b", T.buffer((64, 64)))
+        results = Results(result, lambda _, value: value, lambda _, m, p: [m, p], 1)
         operand, extent = ProductOperand(read, along_sum=True), ProductExtent(1, 64, 64, 64)
-        emit_product(extent, operand, operand, lambda *_: T.evaluate(0), PHONE)
+        emit_product(extent, operand, operand, results, PHONE)
     slices = 64 // tiling_of(extent, PHONE).arithmetic.terms
     last = tirx.const(slices - 1, "int32")
     largest = [tvm_ffi.structural_map(number, (ir.Var, lambda _: last)) for number in numbers]
