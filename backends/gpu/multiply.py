@@ -110,7 +110,7 @@ class Accumulators:
             ):
                 self._multiply(i, j)
         if self._is_half:
-            self.widen()
+            self._widen()
 
     def _multiply(self, i: ir.Expr, j: ir.Expr) -> None:
         """Emits the products of the rows and columns that were read at once."""
