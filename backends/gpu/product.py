@@ -277,8 +277,10 @@ class _Copy:
     ) -> None:
         self._near, self._operand, self._slices, self._where = near, operand, slices, place
         self._number, self._items = item
-        # Float16 is rounded, element by element.
-        self._lanes = operand.lanes if near.dtype == "float32" else 1
+        # Float16 is rounded, element by element; the smallest tiles have no vector of a row.
+        along = near.terms if operand.along_sum else near.width
+        is_vector = near.dtype == "float32" and along % operand.lanes == 0
+        self._lanes = operand.lanes if is_vector else 1
         self._size = near.terms * near.width // self._lanes
         # Along the width, all turns of an item have one place: where a window lies is found once.
         # Vectors are of no windows that a place has to be found in.
