@@ -86,6 +86,24 @@ def test_vectors_of_tensors_are_read_at_once() -> None:
     assert "a[1] = ((float4)(x[w.s0],x[w.s1],x[w.s2],x[w.s3]));" in found
 
 
+def test_vectors_are_made_as_opencl_makes_them() -> None:
+    """TVM writes the constructor of C++; a conversion and a cast stay."""
+    source = "x = float4(a, b, c, d) + convert_float4(e) + (float4)(f);\n"
+    assert aligned(source) == "x = (float4)(a, b, c, d) + convert_float4(e) + (float4)(f);\n"
+
+
+def test_vectors_of_two_are_as_those_of_four() -> None:
+    source = (
+        "__kernel void k(__global float* restrict x, int offset) {\n"
+        "  int2 v = (int2)((i + offset)+(1*0), (i + offset)+(1*1));\n"
+        "  a[0] = ((float2)(x[v.s0],x[v.s1]));\n"
+        "  vstore2(a[0], 0, x + ((i * 2) + offset));\n"
+    )
+    found = aligned(source)
+    assert "a[0] = (*(__global float2*)(x + v.s0));" in found
+    assert "*(__global float2*)(x + ((i * 2) + offset)) = a[0];" in found
+
+
 def test_a_product_reads_no_vector_of_a_tensor_by_elements(library: bytes) -> None:
     source = library[library.index(b"// Function: ") :].decode(errors="replace")
     assert "(*(__global float4*)(arg" in source

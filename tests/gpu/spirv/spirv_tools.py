@@ -10,7 +10,7 @@ from odtc.backends.spirv.assemble import Shader
 _NAME, _DECORATE, _BINDING = 5, 71, 33
 _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
 _TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER = 32, 59, 12
-_TYPE_VECTOR, _LOAD = 23, 61
+_TYPE_VECTOR, _LOAD, _STORE, _COMPOSE = 23, 61, 62, 80
 _CONSTANT, _CONTROL_BARRIER = 43, 224
 _SELECTION_MERGE, _BRANCH = 247, 250
 # Or, and, not.
@@ -114,6 +114,14 @@ def vectors_loaded(shader: Shader) -> int:
     found = list(_instructions(shader))
     vectors = {words[1] for words in found if words[0] & 0xFFFF == _TYPE_VECTOR}
     return sum(words[0] & 0xFFFF == _LOAD and words[1] in vectors for words in found)
+
+
+def vectors_stored(shader: Shader) -> int:
+    """Returns how many stores are of vectors that are composed for them."""
+    found = list(_instructions(shader))
+    vectors = {words[1] for words in found if _is(words, _TYPE_VECTOR)}
+    composed = {words[2] for words in found if _is(words, _COMPOSE) and words[1] in vectors}
+    return sum(_is(words, _STORE) and words[2] in composed for words in found)
 
 
 def _is(words: Sequence[int], op: int) -> bool:
