@@ -257,7 +257,7 @@ class Slices:
 
 
 class _Copy:
-    """The copy of slices `[k, at]` of an operand, with zeros outside of it.
+    """The copy of slices `[k, at]` of an operand, with zeros past the last term.
 
     Args:
         near: shared memory to copy to.
@@ -291,7 +291,7 @@ class _Copy:
         self._held = T.sblock_alloc_buffer((self._turns,), of_many, scope="local")
 
     def fetch(self, number: ir.Expr, end: ir.Expr) -> None:
-        """Emits the reads of the elements of a slice, into registers; zeros outside of the operand.
+        """Emits the reads of the elements of a slice, into registers; zeros past the last term.
 
         What is read from slice `end` on, nothing uses. Zeros would be as good, but where a read is
         chosen between an element and zero, NVIDIA's compiler for OpenCL moves it behind all that is
@@ -310,10 +310,15 @@ class _Copy:
         with T.unroll(self._turns) as turn:
             k, at = self._place(turn)
             term, is_there = self._slices.term(number, k)
-            inside = tirx.all(first + at < length, *is_there, *self._exists(turn))
-            value = neighbours(self._operand.read(n, first + at, term), self._lanes)
+            at = first + at
+            if length % self._near.width:
+                # Of a row past the last one, which nobody stores, the last one is as good.
+                at = tirx.min(at, index(length - (1 if self._operand.along_sum else self._lanes)))
+            value = neighbours(self._operand.read(n, at, term), self._lanes)
             value = rounded(value, self._near.dtype)
-            T.buffer_store(self._held, tirx.if_then_else(inside, value, zero), [turn])
+            if tests := [*is_there, *self._exists(turn)]:
+                value = tirx.if_then_else(tirx.all(*tests), value, zero)
+            T.buffer_store(self._held, value, [turn])
 
     def put(self) -> None:
         """Emits the writes of the fetched elements to shared memory."""

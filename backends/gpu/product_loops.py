@@ -16,7 +16,14 @@ from odtc.backends.gpu.multiply import ACROSS, SINGLE
 from odtc.backends.gpu.product import ProductExtent, ProductOperand, ProductTerm, emit_product
 from odtc.backends.gpu.product_results import Place, Results
 from odtc.backends.gpu.runs import run_of, run_of_image, run_of_weights
-from odtc.backends.gpu.windows import by_tap_or_channel, in_window, inside, load_at, padded
+from odtc.backends.gpu.windows import (
+    by_tap_or_channel,
+    in_window,
+    inside,
+    load_at,
+    of_terms,
+    padded,
+)
 from odtc.backends.kernels.common.places import index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
 from odtc.backends.kernels.product.fused import Product
@@ -51,15 +58,15 @@ def _forward(product: Product, gpu: Gpu) -> None:
     batch, channels, *_ = _sizes(x)
     out, taps = [axis.out for axis in axes], [axis.kernel for axis in axes]
     positions = math.prod(out)
-    of_term = by_tap_or_channel(channels, taps, SINGLE.terms, gpu)
+    of_term = of_terms(channels, taps, SINGLE.terms, gpu)
 
     def weight(_: ir.Expr, m: ir.Expr, k: ProductTerm) -> ir.Expr:
-        c, t = of_term(k.split)
+        c, t = of_term(k)
         return load_at(w, [m, c], t)
 
     def image(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
-        c, t = of_term(k.split)
+        c, t = of_term(k)
         return in_window(x, [n, c], axes, o, t)
 
     def place(_: ir.Expr, m: ir.Expr, p: ir.Expr) -> list[ir.Expr]:
@@ -96,15 +103,15 @@ def _piece_of_data_gradient(product: Product, walk: Sequence[Walk], gpu: Gpu) ->
     batch, rows, *_ = _sizes(dy)
     channels = _sizes(w)[1]
     out, taps = [each.out for each in walk], [each.taps for each in walk]
-    of_term = by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
+    of_term = of_terms(rows, taps, SINGLE.terms, gpu)
 
     def weight(_: ir.Expr, c: ir.Expr, k: ProductTerm) -> ir.Expr:
-        m, t = of_term(k.split)
+        m, t = of_term(k)
         return load_at(w, [m, c], [each.weight(tap) for each, tap in zip(walk, t, strict=True)])
 
     def adjoint(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
-        m, t = of_term(k.split)
+        m, t = of_term(k)
         at = [
             place + each.shift(tap) - each.staged.before
             for each, place, tap in zip(walk, o, t, strict=True)
@@ -134,15 +141,15 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
     batch, rows, *_ = _sizes(dy)
     channels = _sizes(w)[1]
     image, taps = [axis.size for axis in axes], [axis.kernel for axis in axes]
-    of_term = by_tap_or_channel(rows, taps, SINGLE.terms, gpu)
+    of_term = of_terms(rows, taps, SINGLE.terms, gpu)
 
     def weight(_: ir.Expr, c: ir.Expr, k: ProductTerm) -> ir.Expr:
-        m, t = of_term(k.split)
+        m, t = of_term(k)
         return load_at(w, [m, c], t)
 
     def adjoint(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, *i = unflatten(p, [batch, *image])
-        m, t = of_term(k.split)
+        m, t = of_term(k)
         steps = [
             place + axis.pad - tap * axis.dilation
             for axis, place, tap in zip(axes, i, t, strict=True)

@@ -7,7 +7,8 @@ import tvm
 from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.kernels.common.places import index, load, unflatten
+from odtc.backends.gpu.product import ProductTerm
+from odtc.backends.kernels.common.places import flatten, index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 
 # From the period of a number to its quotient and remainder.
@@ -28,8 +29,7 @@ def by_tap_or_channel(
         run: numbers in a run.
         gpu: the machine.
     """
-    usual = math.prod(taps) > 1 and channels % run == 0
-    (taps_first,) = gpu.decide("order", [(1,), (0,)], (int(usual),))
+    taps_first = _taps_first(channels, taps, run, gpu)
 
     def by_channel(split: Split) -> tuple[ir.Expr, list[ir.Expr]]:
         c, tap = split(math.prod(taps))
@@ -40,6 +40,34 @@ def by_tap_or_channel(
         return c, unflatten(tap, taps)
 
     return by_tap if taps_first else by_channel
+
+
+def of_terms(
+    channels: int, taps: Sequence[int], run: int, gpu: Gpu
+) -> Callable[[ProductTerm], tuple[ir.Expr, list[ir.Expr]]]:
+    """Returns a map from a term to its channel and tap, as `by_tap_or_channel` does.
+
+    Where channels fill slices, all taps of a slice's channels are next to each other: what they
+    read of weights and of the image overlaps, and stays in a GPU's nearest cache meanwhile. Weights
+    of one tap lie apart, so that of each piece of memory that is fetched only a part is used.
+    """
+    usual = by_tap_or_channel(channels, taps, run, gpu)
+    taps_first = _taps_first(channels, taps, run, gpu)
+
+    def of_term(term: ProductTerm) -> tuple[ir.Expr, list[ir.Expr]]:
+        if not taps_first or channels % term.terms:
+            return usual(term.split)
+        count = math.prod(taps)
+        first = term.slice // count * term.terms
+        return first + term.k, unflatten(term.slice % count, taps)
+
+    return of_term
+
+
+def _taps_first(channels: int, taps: Sequence[int], run: int, gpu: Gpu) -> bool:
+    usual = math.prod(taps) > 1 and channels % run == 0
+    (taps_first,) = gpu.decide("order", [(1,), (0,)], (int(usual),))
+    return bool(taps_first)
 
 
 def in_window(
@@ -74,11 +102,9 @@ def inside(
             tests += [place >= 0, place < size]
     if not tests:
         return load_at(tensor, outer, at)
-    safe = [
-        tirx.max(index(0), tirx.min(place, index(size - 1)))
-        for place, size in zip(at, sizes, strict=True)
-    ]
-    return or_zero(tirx.all(*tests), load_at(tensor, outer, safe))
+    is_there = tirx.all(*tests)
+    plane = flatten(at, sizes)
+    return or_zero(is_there, load_at(tensor, outer, [tirx.Select(is_there, plane, index(0))]))
 
 
 def or_zero(condition: ir.Expr, element: ir.Expr) -> ir.Expr:

@@ -31,6 +31,14 @@ def unflatten(flat: ir.Expr, sizes: Sequence[int]) -> list[ir.Expr]:
     return [at(axis) for axis in range(len(sizes))]
 
 
+def flatten(at: Sequence[ir.Expr], sizes: Sequence[int]) -> ir.Expr:
+    """Position of an element among all of them, from its indices, outermost first."""
+    flat = index(0)
+    for place, size in zip(at, sizes, strict=True):
+        flat = flat * size + place
+    return flat
+
+
 def pieces(total: int, size: int) -> list[tuple[int, int, int]]:
     """First element, number and size of the pieces that cover so many, each once."""
     whole, rest = divmod(total, size)
