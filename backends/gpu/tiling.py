@@ -15,6 +15,8 @@ _BANKS, _AT_ONCE = 32, 4
 # Work-items that keep a GPU busy, and multiply-adds that take as long as a part of a result, which
 # is written to memory and read again.
 _BUSY, _PART = 1 << 15, 64
+# Work-items of one unit that hide what each of them waits for.
+_HIDING = 512
 # A product of fewer terms, rows or columns stays in float32: it would gain nothing.
 _LEAST_OF_HALF = 16
 # Others that are worth a trial.
@@ -120,7 +122,17 @@ def time_of(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float, splits:
     items_in_turn = max(parts_of(groups, gpu.units) * gpu.units * items, _BUSY)
     terms = parts_of(parts_of(extent.depth, splits), tile.arithmetic.terms) * tile.arithmetic.terms
     sums = _PART * splits * extent.results if splits > 1 else 0
-    return items_in_turn * tile.rows * tile.columns * terms / speed + sums
+    time = items_in_turn * tile.rows * tile.columns * terms / speed
+    return time / _hidden(parts_of(groups, gpu.units) * items, gpu) + sums
+
+
+def _hidden(items: int, gpu: Gpu) -> float:
+    """The share of its speed that a unit reaches with so many items: few wait for each other.
+
+    With 256 of them on each unit of an H100 products reached 0.6 to 0.75 of what they did with 512
+    and more, with 384 nine tenths.
+    """
+    return min(0.5 + items / (2 * _HIDING), 1.0) if gpu.units > 1 else 1.0
 
 
 def _room(extent: ProductExtent, gpu: Gpu) -> int:
