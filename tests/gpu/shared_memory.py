@@ -10,6 +10,8 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+# The buffer, its size, the index, and the conditions under which it is reached.
+Access = tuple[Any, int, ir.Expr, list[ir.Expr]]
 _OF_TWO = {
     "Add": np.add,
     "Sub": np.subtract,
@@ -42,9 +44,13 @@ class SharedMemory:
 
     def outside(self) -> list[str]:
         """Accesses beyond their buffer, as text; each buffer of the kernel is one of its own."""
-        found = [(buffer, self._is_outside(*at)) for buffer, *at in self._accesses()]
+        found = list(self._of(self._kernel.body, []))
         assert found, "a kernel without shared memory"
-        return [str(buffer) for buffer, is_outside in found if is_outside]
+        return [
+            str(buffer)
+            for buffer, size, index, tests in found
+            if self._is_outside(size, index, tests)
+        ]
 
     def _is_outside(self, size: int, index: ir.Expr, tests: list[ir.Expr]) -> bool:
         is_ramp = isinstance(index, tirx.Ramp)
@@ -55,10 +61,8 @@ class SharedMemory:
             happens = np.logical_and(happens, self._number(test))
         return bool(np.any(happens & ((first < 0) | (last >= size))))
 
-    def _accesses(self) -> Iterator[tuple[Any, int, ir.Expr, list[ir.Expr]]]:
-        yield from self._of(self._kernel.body, [])
-
-    def _of(self, node: Any, tests: list[ir.Expr]) -> Iterator[tuple[Any, int, ir.Expr, list]]:
+    def _of(self, node: Any, tests: list[ir.Expr]) -> Iterator[Access]:
+        """Yields the accesses of a statement, which runs where tests hold."""
         if isinstance(node, s_tir.SBlockRealize):
             yield from self._of(node.block.body, tests)
         elif isinstance(node, tirx.For):
