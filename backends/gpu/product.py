@@ -6,80 +6,22 @@ to tune dense linear algebra", 2008). Where there are too few tiles to keep the 
 cut into parts that other groups take, and that a second kernel adds up in a fixed order.
 
 Where the GPU multiplies float16, what the group shares is rounded to it (`multiply.py`).
-
-Operands are functions to an element. What they read lies side by side along the sum or along the
-result, and the items of a group read it in that order.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-import tvm
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, Accumulators
 from odtc.backends.gpu.product_results import Results, Stores
-from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, parts_of, tiling_of
-from odtc.backends.kernels.common.places import index, rounded
-from odtc.backends.kernels.common.vectors import ramp, splat, vector_type
+from odtc.backends.gpu.product_slices import Copy, ProductOperand, Shared, Slices
+from odtc.backends.gpu.tiling import ProductExtent, Tiling, parts_of, tiling_of
+from odtc.backends.kernels.common.places import index
 
-
-@dataclass(frozen=True)
-class ProductTerm:
-    """A term of a sum.
-
-    Attributes:
-        flat: its number among all.
-        slice: the number of its slice.
-        k: its number in the slice.
-        terms: of a slice.
-    """
-
-    flat: ir.Expr
-    slice: ir.Expr
-    k: ir.Expr
-    terms: int
-
-    def split(self, period: int) -> tuple[ir.Expr, ir.Expr]:
-        """Returns its quotient and remainder by a period of so many terms.
-
-        Where slices do not cross from one period to the next, the quotient is the same for a whole
-        slice, and its expression shows it.
-        """
-        if period % self.terms:
-            return self.flat // period, self.flat % period
-        slices = period // self.terms
-        return self.slice // slices, self.slice % slices * self.terms + self.k
-
-
-Read = Callable[[ir.Expr, ir.Expr, ProductTerm], ir.Expr]
-# Elements of an operand that a work-item reads at once, if they lie side by side.
-_AT_ONCE = 4
 # Parts of a sum that are on their way at once.
 _PARTS_AT_ONCE = 16
-
-
-@dataclass(frozen=True)
-class ProductOperand:
-    """One side of a product.
-
-    Attributes:
-        read: `(n, at, term)` to an element: of matrix `n`, row or column `at`.
-        along_sum: whether neighbouring terms lie side by side; those in `at` do, otherwise.
-        run: elements that lie side by side in that order, from a multiple of their vectors on, each
-            a plain read of a tensor; 1 where that is not so. It divides the length of that order.
-    """
-
-    read: Read
-    along_sum: bool
-    run: int = 1
-
-    @property
-    def lanes(self) -> int:
-        """Elements to read at once."""
-        return _AT_ONCE if self.run % _AT_ONCE == 0 else 1
 
 
 def emit_product(
@@ -150,8 +92,8 @@ def _emit_tiles(
         # The last parts may have fewer slices, or none.
         steps = share if tiling.splits == 1 else tirx.max(end - begin, 0)
         copies = [
-            _Copy(near_left, left, slices, (n, m0, extent.rows), (item, items)),
-            _Copy(near_right, right, slices, (n, p0, extent.columns), (item, items)),
+            Copy(near_left, left, slices, (n, m0, extent.rows), (item, items)),
+            Copy(near_right, right, slices, (n, p0, extent.columns), (item, items)),
         ]
         for copy in copies:
             copy.fetch(begin, end)
@@ -211,155 +153,6 @@ def _emit_stores(
             stores.write(j, (n, m, p), inside(j), values, is_there)
 
 
-class Shared:
-    """Memory of a group for a slice of an operand, `[k, at]`.
-
-    Args:
-        terms: of the slice.
-        width: rows or columns of it.
-        is_across: whether items side by side write terms side by side, so to other rows. These lie
-            a vector apart in the banks of the memory, so that no item waits for another.
-        dtype: of the elements.
-    """
-
-    def __init__(self, terms: int, width: int, is_across: bool, dtype: str) -> None:
-        self.terms, self.width, self.dtype = terms, width, dtype
-        self._pitch = width + (apart(terms) if is_across else 0)
-        self._buffer = T.sblock_alloc_buffer((terms * self._pitch,), dtype, scope="shared")
-
-    def write(self, k: ir.Expr, at: ir.Expr, value: ir.Expr) -> None:
-        """Emits a store of an element, or of a vector of neighbours along the width."""
-        lanes = value.ty.dtype.lanes
-        T.buffer_store(self._buffer, value, [ramp(k * self._pitch + at, lanes)])
-
-    def read(self, k: ir.Expr, at: ir.Expr, lanes: int) -> ir.Expr:
-        """Neighbours along the width, as a vector."""
-        return tirx.BufferLoad(self._buffer, [ramp(k * self._pitch + at, lanes)])
-
-
-@dataclass(frozen=True)
-class Slices:
-    """How a sum is cut into slices: of `terms` each, and the last of what is left."""
-
-    depth: int
-    terms: int
-
-    @property
-    def count(self) -> int:
-        """Number of slices."""
-        return parts_of(self.depth, self.terms)
-
-    def term(self, number: ir.Expr, k: ir.Expr) -> tuple["ProductTerm", list[ir.Expr]]:
-        """A term of a slice, and the condition under which it exists."""
-        flat = number * self.terms + k
-        is_whole = self.depth % self.terms == 0
-        return ProductTerm(flat, number, k, self.terms), [] if is_whole else [flat < self.depth]
-
-
-class _Copy:
-    """The copy of slices `[k, at]` of an operand, with zeros past the last term.
-
-    Args:
-        near: shared memory to copy to.
-        operand: to copy from.
-        slices: of the sum.
-        place: the matrix, the first row or column, and how many the operand has.
-        item: number of the work-item, and how many there are.
-    """
-
-    def __init__(
-        self,
-        near: Shared,
-        operand: ProductOperand,
-        slices: Slices,
-        place: tuple[ir.Expr, ir.Expr, int],
-        item: tuple[ir.Expr, int],
-    ) -> None:
-        self._near, self._operand, self._slices, self._where = near, operand, slices, place
-        self._number, self._items = item
-        # Float16 is rounded, element by element; the smallest tiles have no vector of a row.
-        along = near.terms if operand.along_sum else near.width
-        is_vector = near.dtype == "float32" and along % operand.lanes == 0
-        self._lanes = operand.lanes if is_vector else 1
-        self._size = near.terms * near.width // self._lanes
-        # Along the width, all turns of an item have one place: where a window lies is found once.
-        # Vectors are of no windows that a place has to be found in.
-        row = 1 if operand.along_sum or self._lanes > 1 else near.width
-        self._step = self._items // row * row or self._items
-        self._turns = parts_of(self._size, self._step)
-        of_many = vector_type(near.dtype, self._lanes)
-        self._held = T.sblock_alloc_buffer((self._turns,), of_many, scope="local")
-
-    def fetch(self, number: ir.Expr, end: ir.Expr) -> None:
-        """Emits the reads of the elements of a slice, into registers; zeros past the last term.
-
-        What is read from slice `end` on, nothing uses. Zeros would be as good, but where a read is
-        chosen between an element and zero, NVIDIA's compiler for OpenCL moves it behind all that is
-        multiplied meanwhile. Through Vulkan, reading the last slice again was faster than a branch.
-        """
-        target = tvm.target.Target.current(allow_none=True)
-        if target and str(target.kind) == "opencl":
-            with T.If(number < end), T.Then():
-                self._read(number)
-        else:
-            self._read(tirx.min(number, end - 1))
-
-    def _read(self, number: ir.Expr) -> None:
-        n, first, length = self._where
-        zero = splat(tirx.const(0.0, self._near.dtype), self._lanes)
-        with T.unroll(self._turns) as turn:
-            k, at = self._place(turn)
-            term, is_there = self._slices.term(number, k)
-            at = first + at
-            if length % self._near.width:
-                # Of a row past the last one, which nobody stores, the last one is as good.
-                at = tirx.min(at, index(length - (1 if self._operand.along_sum else self._lanes)))
-            value = neighbours(self._operand.read(n, at, term), self._lanes)
-            value = rounded(value, self._near.dtype)
-            if tests := [*is_there, *self._exists(turn)]:
-                value = tirx.if_then_else(tirx.all(*tests), value, zero)
-            T.buffer_store(self._held, value, [turn])
-
-    def put(self) -> None:
-        """Emits the writes of the fetched elements to shared memory."""
-        with T.unroll(self._turns) as turn:
-
-            def write(turn: ir.Expr = turn) -> None:
-                (k, at), value = self._place(turn), self._held[turn]
-                if self._lanes == 1 or not self._operand.along_sum:
-                    self._near.write(k, at, value)
-                    return
-                for lane in range(self._lanes):
-                    self._near.write(k + lane, at, tirx.Shuffle([value], [lane]))
-
-            if tests := self._exists(turn):
-                with T.If(tirx.all(*tests)), T.Then():
-                    write()
-            else:
-                write()
-
-    def _exists(self, turn: ir.Expr) -> list[ir.Expr]:
-        """Conditions under which an item copies something in a turn."""
-        tests = []
-        if self._step < self._items:
-            tests.append(self._number < self._step)
-        if self._turns * self._step > self._size:
-            tests.append(turn * self._step + self._number < self._size)
-        return tests
-
-    def _place(self, turn: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """Returns the first element that an item copies in a turn.
-
-        Items side by side copy what lies side by side in memory.
-        """
-        flat, lanes = turn * self._step + self._number, self._lanes
-        if self._operand.along_sum:
-            vectors = self._near.terms // lanes
-            return flat % vectors * lanes, flat // vectors
-        vectors = self._near.width // lanes
-        return flat // vectors, flat % vectors * lanes
-
-
 def _emit_sums(
     extent: ProductExtent, parts: tirx.Buffer | None, results: Results, gpu: Gpu
 ) -> None:
@@ -396,15 +189,6 @@ def _add_parts(total: tirx.Buffer, count: int, read: Callable[[ir.Expr], ir.Expr
             add(turn * most, most)
     if rest := count % most or (most if count == most else 0):
         add(index(count - rest), rest)
-
-
-def neighbours(element: ir.Expr, lanes: int) -> ir.Expr:
-    """A plain read of a tensor as that of so many elements from there on."""
-    if lanes == 1:
-        return element
-    assert isinstance(element, ir.TensorLoad), element
-    *outer, last = element.indices
-    return tirx.BufferLoad(element.source, [*outer, ramp(last, lanes)])
 
 
 def _both(task: ir.Expr, splits: int) -> tuple[ir.Expr, ir.Expr]:

@@ -13,9 +13,11 @@ from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
-from odtc.backends.gpu.product import ProductExtent, ProductOperand, ProductTerm, emit_product
+from odtc.backends.gpu.product import emit_product
 from odtc.backends.gpu.product_results import Place, Results
+from odtc.backends.gpu.product_slices import ProductOperand, ProductTerm
 from odtc.backends.gpu.runs import run_of, run_of_image, run_of_weights
+from odtc.backends.gpu.tiling import ProductExtent
 from odtc.backends.gpu.windows import (
     by_tap_or_channel,
     in_window,

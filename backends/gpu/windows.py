@@ -7,7 +7,7 @@ import tvm
 from tvm import ir, tirx
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.product import ProductTerm
+from odtc.backends.gpu.product_slices import ProductTerm
 from odtc.backends.kernels.common.places import flatten, index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 

@@ -19,9 +19,10 @@ from odtc.backends.gpu import product_loops
 from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.multiply import ACROSS
-from odtc.backends.gpu.product import ProductOperand, ProductTerm, emit_product
+from odtc.backends.gpu.product import emit_product
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.product_results import Results
+from odtc.backends.gpu.product_slices import ProductOperand, ProductTerm
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, tiling_of, time_of
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.spirv.assemble import Shader
