@@ -73,7 +73,7 @@ def aligned(source: str) -> str:
 
     TVM does so by `vload` and `vstore`, which promise no more than where an element lies, so that a
     driver may take one after the other; or, of a tensor with an offset, reads one after the other
-    itself. Vectors of products lie at multiples of their size (`product_slices.Shared`, `runs.py`): of
+    itself. Vectors of products lie at multiples of their size (`product_slices.py`, `runs.py`): of
     tensors, products alone read or write some floats at once.
     """
     side_by_side = {m[2] for m in _PLACES.finditer(source) if int(m[3]) == int(m[1]) - 1}
