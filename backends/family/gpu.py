@@ -6,8 +6,10 @@ from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.family.family import Family
 from odtc.backends.family.rules import lower_blocks, plain_rules, row_rules
+from odtc.backends.gpu.column_sums import column_sum_rules
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
+from odtc.backends.gpu.layer_norm import gpu_layer_norm_rules
 from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
@@ -41,12 +43,14 @@ _ONE_ITEM = Machine(lanes=1, accumulators=16, cache_bytes=1 << 14)
 def gpu_family(target: Target, has_half: bool) -> Family:
     """The family of a GPU; the arguments are those of `family_of`."""
     gpu = replace(gpu_of(target), multiplies_half=has_half)
-    buffers = _buffers(target, gpu)
+    buffers, team = _buffers(target, gpu), Team(gpu.group, gpu.groups)
     return Family(
         (SpellOutAttention(),),
         gpu_grouped_rules(convolution_rules())
         | gpu_max_pool2d_rules()
-        | row_rules(Team(gpu.group, gpu.groups))
+        | row_rules(team)
+        | gpu_layer_norm_rules(gpu)
+        | column_sum_rules(team)
         | take_rules()
         | take_gradient_rules()
         | (concat_rules(buffers) if buffers else {})

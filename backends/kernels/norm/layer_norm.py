@@ -24,21 +24,6 @@ MAX_PARTS = 16
 TEAM_PARTS = 2
 
 
-def layer_norm_rules(
-    lanes: Lanes,
-) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
-    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-
-    def forward(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        return _lower_forward(builder, call, lanes)
-
-    return {
-        "relax.nn.layer_norm": forward,
-        "relax.nn.rms_norm": forward,
-        layer_norm_backward.name: lambda builder, call: _lower_backward(builder, call, lanes),
-    }
-
-
 def _normal(row: Row, value: Value, epsilon: float, centred: bool) -> tuple[Value, ir.Expr]:
     """Returns the value, centred if the mean is taken off, and its scale."""
     if centred:
@@ -167,25 +152,61 @@ def _fold_parts(partial: tirx.Buffer, totals: Sequence[tirx.Buffer], team: Team)
             T.buffer_store(total, value, [at])
 
 
-def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
+def layer_norm_rules(
+    lanes: Lanes,
+    kernel: Callable[..., tirx.PrimFunc] = layer_norm_kernel,
+    gradient: Callable[..., tirx.PrimFunc] = layer_norm_gradient,
+) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator.
+
+    Args:
+        lanes: elements of a vector, or a team.
+        kernel: makes kernels of the forward pass, as `layer_norm_kernel`.
+        gradient: makes those of the backward pass, as `layer_norm_gradient`.
+    """
+
+    def forward(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        return _lower_forward(builder, call, lanes, kernel)
+
+    def backward(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        return _lower_backward(builder, call, lanes, gradient)
+
+    return {
+        "relax.nn.layer_norm": forward,
+        "relax.nn.rms_norm": forward,
+        layer_norm_backward.name: backward,
+    }
+
+
+def _lower_forward(
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    lanes: Lanes,
+    made: Callable[..., tirx.PrimFunc],
+) -> relax.Expr:
     data, *affine = call.args
     shape, dtype = _as_rows(call, data), str(data.ty.dtype)
     epsilon = float(call.attrs.epsilon)
-    kernel = layer_norm_kernel(shape, epsilon, lanes, dtype, centred=len(affine) == 2)
+    kernel = made(shape, epsilon, lanes, dtype, centred=len(affine) == 2)
     name = builder.add_func(kernel, "layer_norm")
     operands = [builder.emit(relax.op.reshape(data, shape)), *_flat(builder, affine)]
     result = relax.call_tir(name, relax.Tuple(operands), relax.TensorType(shape, dtype))
     return relax.op.reshape(builder.emit(result), shape_of(data))
 
 
-def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
+def _lower_backward(
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    lanes: Lanes,
+    made: Callable[..., tirx.PrimFunc],
+) -> relax.Expr:
     grad, data, gamma = call.args
     data = stored(builder, data)
     size = math.prod(shape_of(gamma))
     shape, dtype = (math.prod(shape_of(grad)) // size, size), str(grad.ty.dtype)
     said = layer_norm_backward.read(call)
     centred, epsilon = said.centred, said.epsilon
-    kernel = layer_norm_gradient(shape, epsilon, str(data.ty.dtype), lanes, dtype, centred=centred)
+    kernel = made(shape, epsilon, str(data.ty.dtype), lanes, dtype, centred=centred)
     name = builder.add_func(kernel, "layer_norm_gradient")
     operands = [*(builder.emit(relax.op.reshape(each, shape)) for each in (grad, data))]
     results = [relax.TensorType(s, dtype) for s in (shape, *[(size,)] * (1 + centred))]

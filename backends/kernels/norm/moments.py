@@ -29,8 +29,13 @@ def variance_of(row: Row, distance: Value) -> ir.Expr:
 
 def scale_of(row: Row, variance: ir.Expr, epsilon: float) -> ir.Expr:
     """Emits `1 / sqrt(variance + epsilon)`."""
-    root = tirx.sqrt(variance + tirx.const(epsilon, row.dtype))
-    return T.bind(tirx.const(1.0, row.dtype) / root)
+    return inverse_root(variance, epsilon, row.dtype)
+
+
+def inverse_root(variance: ir.Expr, epsilon: float, dtype: str) -> ir.Expr:
+    """Emits the same for a variance of any type of floats."""
+    root = tirx.sqrt(variance + tirx.const(epsilon, dtype))
+    return T.bind(tirx.const(1.0, dtype) / root)
 
 
 def normal_of(row: Row, value: Value, epsilon: float) -> tuple[Value, ir.Expr]:
