@@ -6,6 +6,7 @@ from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.family.family import Family
 from odtc.backends.family.rules import lower_blocks, plain_rules, row_rules
+from odtc.backends.gpu.batch_norm import gpu_batch_norm_rules
 from odtc.backends.gpu.column_sums import column_sum_rules
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
@@ -49,6 +50,7 @@ def gpu_family(target: Target, has_half: bool) -> Family:
         gpu_grouped_rules(convolution_rules())
         | gpu_max_pool2d_rules()
         | row_rules(team)
+        | gpu_batch_norm_rules(gpu)
         | gpu_layer_norm_rules(gpu)
         | column_sum_rules(team)
         | take_rules()

@@ -127,13 +127,22 @@ def where(condition: ir.Expr, value: ir.Expr) -> ir.Expr:
     dtype = value.ty.dtype
     zero = splat(tirx.const(0.0, str(dtype).partition("x")[0]), dtype.lanes)
     # Not a `Select`: OpenCL chooses each lane of a vector by another bit than TVM sets.
-    return T.bind(tirx.if_then_else(condition, value, zero))
+    # In memory of the item: TVM would write the choice again wherever a name of it is used.
+    chosen = T.sblock_alloc_buffer((1,), str(dtype), scope="local")
+    T.buffer_store(chosen, tirx.if_then_else(condition, value, zero), [0])
+    return T.bind(chosen[0])
 
 
 def lanes_of(value: ir.Expr) -> list[ir.Expr]:
     """The elements of a vector, which has a name; a scalar as it is."""
     lanes = value.ty.dtype.lanes
     return [value] if lanes == 1 else [tirx.Shuffle([value], [lane]) for lane in range(lanes)]
+
+
+def each_lane(change: Callable[[ir.Expr], ir.Expr], value: ir.Expr) -> ir.Expr:
+    """Emits a vector, which has a name, changed element by element; or a scalar."""
+    lanes = [change(lane) for lane in lanes_of(value)]
+    return T.bind(lanes[0] if len(lanes) == 1 else tirx.Shuffle(lanes, list(range(len(lanes)))))
 
 
 def added(values: Sequence[ir.Expr]) -> ir.Expr:

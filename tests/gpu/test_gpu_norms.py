@@ -1,16 +1,24 @@
 """Normalisations and sums over rows on this machine's devices, against double precision."""
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from tvm import tirx
 
+from odtc.backends.gpu.batch_norm import (
+    batch_norm,
+    batch_norm_gradient,
+    batch_statistics,
+    cut_of,
+)
 from odtc.backends.gpu.column_sums import column_sum_kernel
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.layer_norm import held_layer_norm, held_layer_norm_gradient, rows_of
-from odtc.backends.gpu.machine import LARGE, Gpu
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.teams import width_of
 from odtc.backends.kernels.rows.passes import Team
 from tests.gpu.on_device import KINDS, run_kernel
@@ -103,3 +111,85 @@ def test_a_row_far_from_zero_keeps_its_digits(kind: str) -> None:
     wide = x.astype(np.float64)
     wanted = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + EPSILON)
     np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+# So many channels as this one is kept busy by have a group each.
+FEW = replace(LARGE, groups=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "mean", "activation", "gpu"),
+    [
+        # Held in registers; in parts of vectors, and of scalars; in turns.
+        ((4, 3, 144), 3, "", LARGE),
+        ((8, 3, 3136), 3, "relax.nn.relu", LARGE),
+        ((5, 3, 1849), 1e4, "", LARGE),
+        ((5, 9, 3136), 3, "", FEW),
+    ],
+    ids=["held", "vectors", "scalars", "turns"],
+)
+def test_batch_norms(
+    kind: str, shape: tuple[int, int, int], mean: float, activation: str, gpu: Gpu
+) -> None:
+    rng, along = np.random.default_rng(0), (None, slice(None), None)
+    x = (rng.standard_normal(shape) + mean).astype(np.float32)
+    gamma, beta, *running = (rng.uniform(0.5, 2, shape[1]).astype(np.float32) for _ in range(4))
+    middle, variance = x.mean((0, 2), dtype=np.float64), x.var((0, 2), dtype=np.float64)
+    root = np.sqrt(variance + EPSILON)
+    normal = (x - middle[along]) / root[along]
+    kernel = batch_norm(shape, EPSILON, 0.25, activation=activation, correction=1.5, gpu=gpu)
+    y, *results = results_of(kind, kernel, [x, gamma, beta, *running], 5)
+    wanted = normal * gamma[along] + beta[along]
+    wanted = np.maximum(wanted, 0) if activation else wanted
+    # What a mean is rounded by, in deviations, is what two passes lose as well.
+    np.testing.assert_allclose(y, wanted, atol=1e-6 * (10 + mean))
+    moved = [0.75 * a + 0.25 * b for a, b in zip(running, (middle, 1.5 * variance), strict=True)]
+    for found, value in zip(results, (*moved, middle, 1 / root), strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-5)
+    kernel = batch_statistics(shape, EPSILON, 0.25, correction=1.5, gpu=gpu)
+    for found, value in zip(results_of(kind, kernel, [x, *running], 4), results, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "dtype", "gpu"),
+    [
+        ((4, 3, 144), "float32", LARGE),
+        ((8, 3, 1568), "float32", LARGE),
+        ((2, 3, 77), "float16", LARGE),
+        ((5, 9, 3136), "float32", FEW),
+    ],
+    ids=["held", "parts", "half", "turns"],
+)
+def test_gradients_of_batch_norms(
+    kind: str, shape: tuple[int, int, int], dtype: str, gpu: Gpu
+) -> None:
+    rng, along = np.random.default_rng(0), (None, slice(None), None)
+    held, first = shape[1] + 2, 1
+    whole = rng.standard_normal((shape[0], held, shape[2])).astype(dtype)
+    x = whole[:, first : first + shape[1]].astype(np.float64)
+    dy = rng.standard_normal(shape).astype(np.float32)
+    gamma = rng.uniform(0.5, 2, shape[1]).astype(np.float32)
+    mean, scale = x.mean((0, 2)), 1 / np.sqrt(x.var((0, 2)) + EPSILON)
+    normal = (x - mean[along]) * scale[along]
+    dgamma, dbeta = (dy * normal).sum((0, 2)), dy.sum((0, 2), dtype=np.float64)
+    count = dy.size / shape[1]
+    dx = (gamma * scale)[along] * (dy - (dbeta[along] + normal * dgamma[along]) / count)
+    kernel = batch_norm_gradient(shape, dtype, held=(held, first), gpu=gpu)
+    kept = [each.astype(np.float32) for each in (mean, scale)]
+    found = results_of(kind, kernel, [dy, whole, gamma, *kept], 3)
+    for value, wanted in zip(found, (dx, dgamma, dbeta), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_cuts_keep_a_gpu_busy_and_what_they_merge_is_in_one_group() -> None:
+    for gpu in (PHONE, *MACHINES.values()):
+        for shape in itertools.product((1, 32, 256), (1, 16, 2048), (1, 49, 196, 12544)):
+            cut = cut_of(shape, width_of(shape[2], "float32"), 2, gpu)
+            assert cut.parts <= gpu.group
+            # The parts have all elements, and none is empty.
+            assert (cut.parts - 1) * cut.own < cut.vectors <= cut.parts * cut.own
+            if cut.parts == 1 and cut.turns == 1:
+                assert 2 * cut.count * cut.width <= max(gpu.accumulators, 32)

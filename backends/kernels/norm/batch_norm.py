@@ -24,17 +24,6 @@ from odtc.dialect.images import batch_norm as dialect
 Shape = tuple[int, int, int]
 
 
-def batch_norm_rules(
-    lanes: Lanes,
-) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
-    """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
-    return {
-        dialect.batch_norm.name: partial(_lower_forward, lanes=lanes),
-        dialect.batch_statistics.name: partial(_lower_statistics, lanes=lanes),
-        dialect.batch_norm_backward.name: partial(_lower_backward, lanes=lanes),
-    }
-
-
 def batch_norm_kernel(
     shape: Shape,
     epsilon: float,
@@ -218,7 +207,33 @@ def _planes(shape: list[int]) -> Shape:
     return shape[0], shape[1], math.prod(shape[2:])
 
 
-def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
+def batch_norm_rules(
+    lanes: Lanes,
+    forward: Callable[..., tirx.PrimFunc] = batch_norm_kernel,
+    statistics: Callable[..., tirx.PrimFunc] = batch_statistics_kernel,
+    gradient: Callable[..., tirx.PrimFunc] = batch_norm_gradient,
+) -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
+    """Legalisation rules for `relax.transform.LegalizeOps`, by operator.
+
+    Args:
+        lanes: elements of a vector, or a team.
+        forward: makes kernels as `batch_norm_kernel`.
+        statistics: makes kernels as `batch_statistics_kernel`.
+        gradient: makes kernels as `batch_norm_gradient`.
+    """
+    return {
+        dialect.batch_norm.name: partial(_lower_forward, lanes=lanes, made=forward),
+        dialect.batch_statistics.name: partial(_lower_statistics, lanes=lanes, made=statistics),
+        dialect.batch_norm_backward.name: partial(_lower_backward, lanes=lanes, made=gradient),
+    }
+
+
+def _lower_forward(
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    lanes: Lanes,
+    made: Callable[..., tirx.PrimFunc],
+) -> relax.Expr:
     data, *others = call.args
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
     said = dialect.batch_norm.read(call)
@@ -230,29 +245,39 @@ def _lower_forward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) 
         kernel = batch_norm_last(flat, epsilon, momentum, plain, activation, correction)
     else:
         flat = planes
-        kernel = batch_norm_kernel(planes, epsilon, momentum, lanes, dtype, activation, correction)
+        kernel = made(planes, epsilon, momentum, lanes, dtype, activation, correction)
     whole, part = (relax.TensorType(shape, dtype) for shape in (flat, shape_of(others[0])))
     return _called(builder, kernel, [data], others, [whole, *[part] * 4])
 
 
-def _lower_statistics(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
+def _lower_statistics(
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    lanes: Lanes,
+    made: Callable[..., tirx.PrimFunc],
+) -> relax.Expr:
     data, *running = call.args
     planes, dtype = _planes(shape_of(data)), str(data.ty.dtype)
     said = dialect.batch_statistics.read(call)
     rates = said.epsilon, said.momentum
-    kernel = batch_statistics_kernel(planes, *rates, lanes, dtype, said.correction)
+    kernel = made(planes, *rates, lanes, dtype, said.correction)
     flat = builder.emit(relax.op.reshape(data, planes))
     return call_kernel(builder, kernel, "batch_statistics", call, [flat, *running])
 
 
-def _lower_backward(builder: relax.BlockBuilder, call: relax.Call, lanes: Lanes) -> relax.Expr:
+def _lower_backward(
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    lanes: Lanes,
+    made: Callable[..., tirx.PrimFunc],
+) -> relax.Expr:
     grad, data, *others = call.args
     if dialect.batch_norm_backward.read(call).layout == LAST:
         return _lower_last_backward(builder, call, _plain(lanes))
     data, first = channels_of(builder, data)
     planes, dtype = _planes(shape_of(grad)), str(grad.ty.dtype)
     held = shape_of(data)[1], first
-    kernel = batch_norm_gradient(planes, str(data.ty.dtype), lanes, dtype, held)
+    kernel = made(planes, str(data.ty.dtype), lanes, dtype, held)
     whole, part = (relax.TensorType(shape, dtype) for shape in (planes, planes[1:2]))
     return _called(builder, kernel, [grad, data], others, [whole, part, part])
 
