@@ -10,7 +10,7 @@ from odtc.backends.spirv.expressions import EXPRESSIONS
 from odtc.backends.spirv.interface import Interface, declare, mark_read_only
 from odtc.backends.spirv.kernel import KernelWriter, Translators
 from odtc.backends.spirv.module import EntryPoint
-from odtc.backends.spirv.shared import read_in_vectors
+from odtc.backends.spirv.shared import only_vectors, read_in_vectors
 from odtc.backends.spirv.statements import STATEMENTS
 
 _TRANSLATORS = Translators(EXPRESSIONS, STATEMENTS)
@@ -45,6 +45,7 @@ def assemble(function: tirx.PrimFunc) -> Shader:
     kernel = KernelWriter(name, _TRANSLATORS)
     kernel.read_in_vectors = read_in_vectors(function)
     interface = declare(kernel, function)
+    kernel.only_vectors = {kernel.buffers[each].binding for each in only_vectors(function)}
     kernel.run(function.body)
     mark_read_only(kernel)
     entry = EntryPoint(name, list(kernel.inputs.values()), kernel.group)

@@ -20,10 +20,9 @@ from tvm import ir, tirx
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
+from odtc.backends.spirv.shared import lanes_at_once
 from odtc.backends.spirv.types import FLOAT32, INT32, UINT32, ScalarKind
 
-# Numbers of a vector that is read or written at once.
-_AT_ONCE = (2, 4)
 # Bytes of push constants that every device takes, and bytes of each scalar.
 _PUSHED, _SCALAR = 128, 8
 # Types of scalars that TVM's runtime can pass.
@@ -108,10 +107,13 @@ def load_vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int
 
 
 def store_vector(kernel: KernelWriter, place: BufferPlace, first: int, value: Value) -> None:
-    """Stores neighbours of a storage buffer at once, from a multiple of so many elements on.
+    """Stores neighbours of a storage buffer at once, which nothing reaches as scalars.
 
-    The kernel stores to the buffer in no other way, and does not read it: no two variables reach
-    what is written.
+    Args:
+        kernel: that writes them.
+        place: of the buffer.
+        first: int32, the index of the first one, a multiple of their number.
+        value: of them.
     """
     of = kernel.types.vector(place.stored, len(value))
     whole = kernel.body.pure(Op.COMPOSITE_CONSTRUCT, of, *value)
@@ -123,12 +125,11 @@ def is_vector_of_floats(
 ) -> bool:
     """Whether neighbours of a storage buffer are read or written at once.
 
-    Only products do so with two or four numbers of 32 bits, which lie at multiples of their
-    vectors.
+    Only kernels that are written by hand do so with two or four numbers of 32 bits, which lie at
+    multiples of their vectors.
     """
-    is_vector = isinstance(index, tirx.Ramp) and int(index.lanes) in _AT_ONCE
     is_float = kind == place.stored == FLOAT32
-    return place.binding is not None and is_vector and is_float and kernel.kind(index) == INT32
+    return place.binding is not None and is_float and lanes_at_once(index) > 0
 
 
 def _vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) -> int:

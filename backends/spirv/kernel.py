@@ -65,6 +65,7 @@ class KernelWriter:
         structs: types of storage buffers, by their variables.
         written: ids of the variables that something is stored in.
         read_in_vectors: buffers of shared memory that are arrays of vectors.
+        only_vectors: bindings of storage buffers that nothing reaches as scalars.
     """
 
     def __init__(self, name: str, translators: Translators) -> None:
@@ -80,6 +81,7 @@ class KernelWriter:
         self.structs: dict[int, int] = {}
         self.written: set[int] = set()
         self.read_in_vectors: set[Any] = set()
+        self.only_vectors: set[int | None] = set()
         self._translators = translators
 
     def value(self, expression: ir.Expr) -> Value:

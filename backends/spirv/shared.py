@@ -1,4 +1,4 @@
-"""Shared memory that is read in vectors: an array of them, where it would be one of floats.
+"""Memory that is read in vectors: an array of them, where it would be one of floats.
 
 A driver cannot tell that four floats of an array lie at a multiple of their size, and would load
 each by itself.
@@ -14,6 +14,9 @@ from odtc.backends.spirv.kernel import VECTOR, BufferPlace, KernelWriter
 from odtc.backends.spirv.opcodes import Op, StorageClass
 from odtc.backends.spirv.types import FLOAT32, UINT32
 
+# Floats that are read or written at once.
+_AT_ONCE = (2, 4)
+
 
 def read_in_vectors(function: tirx.PrimFunc) -> set[Any]:
     """The buffers of shared memory that a kernel reads in vectors of floats."""
@@ -25,6 +28,48 @@ def read_in_vectors(function: tirx.PrimFunc) -> set[Any]:
 
     tvm_ffi.structural_walk(function.body, (ir.TensorLoad, look))
     return {each for each in found if str(each.scope()) == "shared"}
+
+
+def only_vectors(function: tirx.PrimFunc) -> set[Any]:
+    """The parameters whose elements a kernel reaches as aligned vectors of floats alone.
+
+    Two variables that are one buffer would have to say so where one of them is written through.
+    """
+    views: dict[Any, Any] = {}
+    used: list[tuple[Any, Any]] = []
+
+    def view(node: tirx.DeclBuffer) -> None:
+        views[node.buffer] = node.data.args[0] if isinstance(node.data, ir.Call) else node.data
+
+    tvm_ffi.structural_walk(
+        function.body,
+        [
+            (tirx.DeclBuffer, view),
+            (tirx.BufferStore, lambda node: used.append((node.buffer, node.indices))),
+            (ir.TensorLoad, lambda node: used.append((node.source, node.indices))),
+        ],
+    )
+    found: dict[Any, set[int]] = {}
+    for buffer, indices in used:
+        root = buffer
+        while root in views:
+            root = views[root]
+        is_run = str(buffer.dtype) == "float32" and len(indices) == 1
+        found.setdefault(root, set()).add(lanes_at_once(indices[0]) if is_run else 0)
+    ways = {root: min(lanes) for root, lanes in found.items() if len(lanes) == 1}
+    return {each for each in function.params if ways.get(each)}
+
+
+def lanes_at_once(index: ir.Expr) -> int:
+    """How many neighbours an index of 32 bits is of, where those are a vector; 0 of any other."""
+    is_run = (
+        isinstance(index, tirx.Ramp)
+        and int(index.lanes) in _AT_ONCE
+        and isinstance(index.stride, tirx.IntImm)
+        and int(index.stride) == 1
+        and str(index.base.ty.dtype) == "int32"
+    )
+    return int(index.lanes) if is_run else 0
 
 
 def allocate_vectors(kernel: KernelWriter, lanes: int, length: int) -> BufferPlace:

@@ -71,7 +71,8 @@ def _store(kernel: KernelWriter, node: Any) -> None:
     if place.in_vectors and len(values) == VECTOR:
         store_shared(kernel, place, index, values)
         return
-    if is_vector_of_floats(kernel, place, kind, index):
+    is_apart = place.binding in kernel.only_vectors
+    if is_apart and is_vector_of_floats(kernel, place, kind, index):
         store_vector(kernel, place, kernel.scalar(index.base), values)
         return
     for pointer, value in zip(kernel.elements(place, index), values, strict=True):

@@ -27,6 +27,7 @@ from tests.gpu.spirv.spirv_tools import (
     non_writable,
     read_only,
     storage_buffers,
+    vectors_stored,
 )
 
 SCALARS = {(0, 32, 1), (0, 64, 1)}
@@ -145,6 +146,29 @@ def test_buffers_that_are_read_only_say_so(made: list[Shader]) -> None:
     # Buffers are in the order in which the kernel that TVM makes of it uses them.
     assert len(shader.interface.arguments) == 4
     assert len(read_only(shader)) == 1
+    check_valid(shader)
+
+
+def test_vectors_are_stored_at_once_where_nothing_reaches_their_scalars(made: list[Shader]) -> None:
+    """Two variables that are one buffer, of which one is written through, would have to say so."""
+
+    @parsed.prim_func(private=False, s_tir=True)
+    def main(
+        read: T.Buffer((256,), "float32"),
+        whole: T.Buffer((256,), "float32"),
+        mixed: T.Buffer((256,), "float32"),
+    ):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        block = T.launch_thread("blockIdx.x", 2)
+        item = T.launch_thread("threadIdx.x", 32)
+        at: T.let = block * 128 + item * 4
+        whole[T.Ramp(at, 1, 4)] = read[T.Ramp(at, 1, 4)]
+        mixed[T.Ramp(at, 1, 4)] = read[T.Ramp(at, 1, 4)]
+        mixed[at] = T.float32(1)
+
+    assembled(main)
+    (shader,) = made
+    assert vectors_stored(shader) == 1
     check_valid(shader)
 
 
