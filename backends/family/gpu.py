@@ -10,6 +10,7 @@ from odtc.backends.gpu.batch_norm import gpu_batch_norm_rules
 from odtc.backends.gpu.column_sums import column_sum_rules
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
+from odtc.backends.gpu.grouped_loops import GROUPED_LOOPS
 from odtc.backends.gpu.layer_norm import gpu_layer_norm_rules
 from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
@@ -57,7 +58,7 @@ def gpu_family(target: Target, has_half: bool) -> Family:
         | take_gradient_rules()
         | (concat_rules(buffers) if buffers else {})
         | plain_rules(_ONE_ITEM),
-        WriteProducts(gpu, GPU_LOOPS),
+        WriteProducts(gpu, GPU_LOOPS | GROUPED_LOOPS),
         (lower_blocks(_compact()), NarrowIndices(), BindLoops(gpu.group)),
         LiftDeviceWorkspaces(),
         TakeOffsets(to_index=True),

@@ -14,6 +14,8 @@ import tvm_ffi
 
 # Iterations of a loop that is unrolled, at most: those of the tiles and slices of products.
 _MOST = 16
+# Lines of such a loop, at most: what has more is written out as far as it pays.
+_MOST_LINES = 64
 _LOOP = re.compile(r"^( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$", re.MULTILINE)
 _BARRIER = "barrier(CLK_LOCAL_MEM_FENCE)"
 # TVM's prologue of a kernel with a pointer to float16, and the code that needs it.
@@ -42,7 +44,7 @@ def compact_source() -> Iterator[None]:
 
 
 def hinted(source: str) -> str:
-    """The source with a hint at each short loop, unless its items wait for each other in it.
+    """The source with a hint at each short loop of few lines, in which items do not wait.
 
     A loop over slices of a product is as large as all that it multiplies: written out, even 8 of
     them do not fit a GPU's cache of instructions.
@@ -50,7 +52,8 @@ def hinted(source: str) -> str:
 
     def hint(match: re.Match[str]) -> str:
         body = source[match.end() : source.find(f"\n{match[1]}}}", match.end())]
-        if int(match[3]) > _MOST or _BARRIER in body:
+        is_long = int(match[3]) > _MOST or body.count("\n") > _MOST_LINES
+        if is_long or _BARRIER in body:
             return match[0]
         return f"{match[1]}#pragma unroll\n{match[0]}"
 

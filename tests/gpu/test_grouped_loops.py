@@ -1,0 +1,115 @@
+"""Convolutions in groups on a GPU, in strips, against PyTorch, on this machine's devices."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+import tvm
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.gpu.grouped_loops import GROUPED_LOOPS
+from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.kernels.product.fused import Product
+from tests.fast import examples
+from tests.gpu.on_device import KINDS, run_kernel
+
+MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
+
+
+def product(
+    kind: str,
+    family: str,
+    numbers: Sequence[int],
+    arrays: Sequence[np.ndarray],
+    out: Sequence[int],
+    gpu: Gpu,
+) -> np.ndarray:
+    """Twice the product and one, so that a tail is applied to each result once."""
+    shapes = [list(each.shape) for each in arrays] + [list(out)]
+    with tvm.target.Target(kind), IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_name("main")
+            T.func_attr({"tirx.noalias": True})
+            buffers = [T.arg(f"a{i}", T.buffer(shape)) for i, shape in enumerate(shapes)]
+            tail = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v * 2.0 + 1.0)
+            GROUPED_LOOPS[family](tail, gpu)
+        kernel = builder.get()
+    return (run_kernel(kind, kernel, arrays, out) - 1) / 2
+
+
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def check(
+    kind: str, gpu: Gpu, image: Sequence[int], filters: Sequence[int], **window: Sequence[int]
+) -> None:
+    """Compares a convolution and both of its gradients; `filters` are groups, and of a group."""
+    groups, of_group = filters
+    stride, gap, pad = (window[name] for name in ("stride", "dilation", "padding"))
+    x = torch.tensor(noise(*image), requires_grad=True)
+    shape = groups * of_group, image[1] // groups, *window["kernel"]
+    w = torch.tensor(noise(*shape), requires_grad=True)
+    y = F.conv2d(x, w, None, tuple(stride), tuple(pad), tuple(gap), groups)
+    dy = noise(*y.shape)
+    y.backward(torch.tensor(dy))
+    assert x.grad is not None
+    assert w.grad is not None
+    numbers = [
+        number
+        for i in (0, 1)
+        for number in (
+            image[2 + i], window["kernel"][i], stride[i], gap[i], pad[i], y.shape[2 + i]
+        )
+    ]  # fmt: skip
+    data, weight = x.detach().numpy(), w.detach().numpy()
+    cases = {
+        "grouped-convolution": ([data, weight], y.detach()),
+        "grouped-data-gradient": ([dy, weight], x.grad),
+        "grouped-weight-gradient": ([data, dy], w.grad),
+    }
+    for family, (arrays, expected) in cases.items():
+        if "data" in family and any(s > 1 and d > 1 for s, d in zip(stride, gap, strict=True)):
+            continue
+        found = product(kind, family, numbers, arrays, tuple(expected.shape), gpu)
+        assert np.isfinite(found).all()
+        most = np.abs(expected.numpy()).max()
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-4 * most)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 2), st.integers(1, 3)),
+    st.tuples(st.integers(4, 19), st.integers(4, 9)),
+    st.tuples(*[st.integers(1, 3)] * 4),
+    st.tuples(*[st.integers(1, 2)] * 2, *[st.integers(0, 2)] * 2),
+    st.sampled_from(sorted(MACHINES)),
+    st.sampled_from([{}, {"rows": (6,)}, {"rows": (4,)}]),
+)
+def test_any(
+    kind: str,
+    sizes: tuple[int, int, int, int],
+    plane: tuple[int, int],
+    window: tuple[int, int, int, int],
+    more: tuple[int, int, int, int],
+    machine: str,
+    told: dict[str, tuple[int]],
+) -> None:
+    batch, groups, channels, filters = sizes
+    gpu, _ = MACHINES[machine].telling(told)
+    kernel, stride = window[:2], window[2:]
+    gap = tuple(
+        d if k > 1 and (k - 1) * d < 4 else 1 for k, d in zip(kernel, more[:2], strict=True)
+    )
+    image = batch, groups * channels, *plane
+    check(
+        kind, gpu, image, (groups, filters), kernel=kernel, stride=stride, dilation=gap,
+        padding=more[2:],
+    )  # fmt: skip
