@@ -1,7 +1,8 @@
 """The gradient of a convolution's weights on a GPU, where it is a few sums over many positions.
 
-    a group of items      one window of weights, and a part of all positions
-    an item               some strips, one after the other; all sums of the window in registers
+    a group of items      one window of weights, or some that read the same channel of the image,
+                          and a part of all positions
+    an item               some strips, one after the other; all sums of the windows in registers
     at the end            items add up what they have, in a fixed order; a second kernel the parts
 
 A row of the image meets each row of the window once for each row of results that it reaches, so
@@ -38,7 +39,9 @@ from odtc.backends.kernels.product.fused import Product
 
 # Items of a group, parts of a sum, groups for each one that keeps the GPU busy, items that add up
 # what all items have of a sum, and parts that are read at once: at most.
-_ITEMS, _PARTS, _MORE_GROUPS, _ADDING, _AT_ONCE = 128, 32, 8, 16, 8
+_ITEMS, _PARTS, _MORE_GROUPS, _ADDING, _AT_ONCE = 128, 64, 8, 16, 8
+# Windows of a group, at most: each reads a gradient of its own, and all the same image.
+MOST_WINDOWS = 4
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,25 @@ class _Cut:
         return self.items * self.turns * self.parts == self.total
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of weights whose gradient a group adds up, which read one channel of the image.
+
+    Attributes:
+        count: of them: outputs that follow each other.
+        taps: of each.
+        channels: of the image that each output reads.
+    """
+
+    count: int
+    taps: tuple[int, ...]
+    channels: int
+
+    def at(self, result: ir.Expr, number: ir.Expr | int) -> tuple[ir.Expr, ir.Expr]:
+        """The output and the channel of a group's window."""
+        return result // self.channels * self.count + number, result % self.channels
+
+
 def weight_gradient(product: Product, gpu: Gpu) -> None:
     """`dw[m, c, t] = sum over n, o of dy[n, m, o] * x[n, g + c, o * stride + t * dilation - pad]`.
 
@@ -71,26 +93,30 @@ def weight_gradient(product: Product, gpu: Gpu) -> None:
     (x, dy), (down, right) = product.operands, two_axes(product.numbers)
     outputs, channels, *taps = sizes_of(product.result)
     batch, of_image, *_ = sizes_of(x)
-    filters, results = outputs * channels // of_image, outputs * channels
-    strips = strips_of(strips_forward, down, 1, batch * outputs * right.out, gpu)
+    filters, size = outputs * channels // of_image, math.prod(taps)
+    windows = _Windows(windows_at_once(filters, size, gpu), tuple(taps), channels)
+    results = outputs * channels // windows.count
+    strips = strips_of(strips_forward, down, 1, batch * results * right.out, gpu)
     cut = _cut(batch * strips.count * right.out, results, gpu)
-    size = math.prod(taps)
-    parts = T.sblock_alloc_buffer((cut.parts, results * size), "float32") if cut.parts > 1 else None
+    sizes = cut.parts, outputs * channels * size
+    parts = T.sblock_alloc_buffer(sizes, "float32") if cut.parts > 1 else None
     with (
         T.thread_binding(results * cut.parts, "blockIdx.x") as group,
         T.thread_binding(cut.items, "threadIdx.x") as item,
         T.sblock("window"),
     ):
-        result, part = group // cut.parts, group % cut.parts
-        m, c = result // channels, result % channels
-        sums = registers(size)
+        # Groups side by side read the same part of the tensors.
+        part, result = group // results, group % results
+        sums = registers(windows.count * size)
         with T.serial(cut.turns) as turn:
             number = (part * cut.turns + turn) * cut.items + item
 
             def add() -> None:
                 n, strip, at = unflatten(number, [batch, strips.count, right.out])
+                m, c = windows.at(result, 0)
                 image = x, [n, m // filters * channels + c]
-                _add_strip(sums, image, (dy, [n, m]), (strips, strip, at), (down, right))
+                outs = [[n, m + window] for window in range(windows.count)]
+                _add_strip(sums, image, (dy, outs), (strips, strip, at), (down, right))
 
             if cut.is_whole:
                 add()
@@ -98,15 +124,22 @@ def weight_gradient(product: Product, gpu: Gpu) -> None:
                 with T.If(number < cut.total), T.Then():
                     add()
 
-        def keep(tap: ir.Expr, value: ir.Expr) -> None:
+        def keep(number: ir.Expr, value: ir.Expr) -> None:
+            (m, c), tap = windows.at(result, number // size), number % size
             if parts is None:
                 product.store([m, c, *unflatten(tap, taps)], value)
             else:
-                T.buffer_store(parts, value, [part, result * size + tap])
+                T.buffer_store(parts, value, [part, (m * channels + c) * size + tap])
 
         _emit_totals(sums, item, cut.items, gpu, keep)
     if parts is not None:
         _emit_sums(parts, product, gpu)
+
+
+def windows_at_once(filters: int, taps: int, gpu: Gpu) -> int:
+    """Windows of so many taps that a group may add up, of as many as read one channel."""
+    fitting = [count for count in (MOST_WINDOWS, 2, 1) if filters % count == 0]
+    return next((count for count in fitting if count * taps <= gpu.accumulators), 1)
 
 
 def _cut(total: int, results: int, gpu: Gpu) -> _Cut:
@@ -123,26 +156,26 @@ def _cut(total: int, results: int, gpu: Gpu) -> _Cut:
 def _add_strip(
     sums: tirx.Buffer,
     image: tuple[tirx.Buffer, list[ir.Expr]],
-    adjoint: tuple[tirx.Buffer, list[ir.Expr]],
+    adjoint: tuple[tirx.Buffer, list[list[ir.Expr]]],
     where: tuple[Strips, ir.Expr, ir.Expr],
     axes: Sequence[ConvolutionAxis],
 ) -> None:
-    """Emits what a strip adds to all sums of a window.
+    """Emits what a strip adds to all sums of some windows.
 
     Args:
-        sums: of the window, row by row.
+        sums: window by window, row by row.
         image: the tensor, and the plane of it.
-        adjoint: the same of the results' gradient.
+        adjoint: the results' gradient, and a plane of it for each window.
         where: the strips, the number of this one, and the column.
         axes: of the convolution.
     """
-    (x, plane), (dy, results), (strips, strip, at), (down, right) = image, adjoint, where, axes
+    (x, plane), (dy, planes), (strips, strip, at), (down, right) = image, adjoint, where, axes
     last = (strips.count - 1) * strips.rows
     lines = [
         Place(strip * strips.rows + row, row, last + row, down.out) for row in range(strips.rows)
     ]
     column = Place(at, 0, right.out - 1, right.out)
-    slopes = [element(dy, results, [line, column]) for line in lines]
+    slopes = [[element(dy, each, [line, column]) for line in lines] for each in planes]
     # Rows of no result are zero as those outside are, whatever the image has there.
     reach = (down.out - 1) * down.stride + (down.kernel - 1) * down.dilation - down.pad
     size = max(min(down.size, reach + 1), 1)
@@ -150,8 +183,10 @@ def _add_strip(
         row = strips.row_of_input(strip, first, size)
         for number, place in enumerate(columns_forward(right, at)):
             value = element(x, plane, [row, place])
-            for each in taps:
-                add_to(sums, each.tap * right.kernel + number, slopes[each.row] * value)
+            for window, of_window in enumerate(slopes):
+                for each in taps:
+                    tap = (window * down.kernel + each.tap) * right.kernel + number
+                    add_to(sums, tap, of_window[each.row] * value)
 
 
 def _emit_totals(

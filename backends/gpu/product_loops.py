@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
+from odtc.backends.gpu import grouped_weights
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
 from odtc.backends.gpu.product import emit_product
@@ -29,6 +30,9 @@ from odtc.backends.gpu.windows import (
 from odtc.backends.kernels.common.places import index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
 from odtc.backends.kernels.product.fused import Product
+
+# Axes of a plane, and columns of a product that is no tile.
+_PLANE, _NARROW = 2, 32
 
 
 def _matmul(product: Product, gpu: Gpu) -> None:
@@ -179,6 +183,9 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
 
 def _weight_gradient(product: Product, gpu: Gpu) -> None:
     """`dw[m, c, t] = sum over n, o of x[n, c, o * stride + t * dilation - pad] * dy[n, m, o]`."""
+    if _is_narrow(product, gpu):
+        grouped_weights.weight_gradient(product, gpu)
+        return
     (x, dy), (axes, _) = product.operands, _axes(product.numbers)
     batch, channels, *_ = _sizes(x)
     rows = _sizes(dy)[1]
@@ -211,6 +218,19 @@ def _weight_gradient(product: Product, gpu: Gpu) -> None:
         _results(product, place, 1 if math.prod(taps) == 1 else None),
         gpu,
     )
+
+
+def _is_narrow(product: Product, gpu: Gpu) -> bool:
+    """Whether a gradient of weights has fewer columns than tiles, and a window's sums fit in items.
+
+    So it is where an image has its colours: a tile would be a third of the results that it is cut
+    for, and each of its elements has a place of its own in the image.
+    """
+    rows, channels, *taps = _sizes(product.result)
+    size = math.prod(taps)
+    is_window = len(taps) == _PLANE and size > 1 and channels * size <= _NARROW
+    at_once = grouped_weights.windows_at_once(rows, size, gpu)
+    return is_window and at_once == grouped_weights.MOST_WINDOWS
 
 
 GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {

@@ -86,7 +86,7 @@ def check(
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 2), st.integers(1, 3)),
+    st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 2), st.integers(1, 4)),
     st.tuples(st.integers(4, 19), st.integers(4, 9)),
     st.tuples(*[st.integers(1, 3)] * 4),
     st.tuples(*[st.integers(1, 2)] * 2, *[st.integers(0, 2)] * 2),
@@ -113,3 +113,25 @@ def test_any(
         kind, gpu, image, (groups, filters), kernel=kernel, stride=stride, dilation=gap,
         padding=more[2:],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        # Whole strips; several parts, whose last items have none; a plane of one strip.
+        ("large", (2, 3, 28, 28), (3, 1), 3, 1),
+        ("phone", (3, 2, 19, 40), (2, 4), 3, 2),
+        ("mali-g76", (2, 5, 7, 7), (5, 1), 5, 1),
+        # An image's colours, and a stride beyond the window.
+        ("large", (2, 3, 21, 18), (1, 8), 3, 2),
+        ("phone", (1, 4, 11, 9), (4, 1), 2, 3),
+    ],
+    ids=str,
+)
+def test_shapes(
+    kind: str, case: tuple[str, tuple[int, int, int, int], tuple[int, int], int, int]
+) -> None:
+    machine, image, filters, kernel, stride = case
+    same = {"kernel": kernel, "stride": stride, "dilation": 1, "padding": kernel // 2}
+    check(kind, MACHINES[machine], image, filters, **{of: (n, n) for of, n in same.items()})
