@@ -3,9 +3,7 @@
 A group's channels are added up one after the other; most groups have one.
 """
 
-import functools
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,7 +15,6 @@ from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.strips import (
     Place,
     Strips,
-    add_to,
     columns_backward,
     columns_forward,
     element,
@@ -102,8 +99,10 @@ def _add_window(
         row = strips.row_of_input(strip, first, size)
         values = [element(tensor, plane, [row, place]) for place, _ in columns]
         for each in taps:
-            terms = [value * by for value, by in zip(values, held[each.tap], strict=True)]
-            add_to(sums, each.row, functools.reduce(operator.add, terms))
+            total = sums[each.row]
+            for value, by in zip(values, held[each.tap], strict=True):
+                total = total + value * by
+            T.buffer_store(sums, total, [each.row])
 
 
 def _store(

@@ -135,3 +135,22 @@ def test_shapes(
     machine, image, filters, kernel, stride = case
     same = {"kernel": kernel, "stride": stride, "dilation": 1, "padding": kernel // 2}
     check(kind, MACHINES[machine], image, filters, **{of: (n, n) for of, n in same.items()})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_no_window_reads_is_in_no_sum(kind: str) -> None:
+    """Strips read on past the last result, and items side by side by taps of other columns."""
+    image, gpu = noise(2, 2, 12, 12), LARGE.telling({"rows": (4,)})[0]
+    image[:, :, 11], image[:, :, :, 11] = np.inf, np.nan
+    numbers = [12, 3, 2, 1, 0, 5] * 2
+    slope, weight = noise(2, 2, 5, 5), noise(2, 1, 3, 3)
+    slope[0, 1, 2, 3] = np.inf
+    for family, arrays, out in (
+        ("grouped-convolution", [image, weight], (2, 2, 5, 5)),
+        ("grouped-weight-gradient", [image, np.where(np.isinf(slope), 0, slope)], (2, 1, 3, 3)),
+    ):
+        assert np.isfinite(product(kind, family, numbers, arrays, out, gpu)).all()
+    found = product(kind, "grouped-data-gradient", numbers, [slope, weight], (2, 2, 12, 12), gpu)
+    spread = np.zeros_like(image, dtype=bool)
+    spread[0, 1, 4:7, 6:9] = True
+    np.testing.assert_array_equal(~np.isfinite(found), spread)

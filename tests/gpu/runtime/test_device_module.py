@@ -49,6 +49,13 @@ def test_no_hint_at_a_loop_that_items_wait_in() -> None:
     assert found == f"{loop}    {hint}{inner}{wait}  }}\n  {hint}{loop}  }}\n"
 
 
+def test_no_hint_at_a_long_body() -> None:
+    """What is written out already would be compiled as often as the loop has turns."""
+    body = "    x[0] = x[0] + y[0];\n" * 100
+    loop = f"  for (int i = 0; i < 4; ++i) {{\n{body}  }}\n"
+    assert hinted(loop) == loop
+
+
 def test_declarations_of_others() -> None:
     body = "__kernel void a(__global float* x) {\n}\n"
     assert alone("__kernel void b(__global float* y, int n);\n" + body) == body
