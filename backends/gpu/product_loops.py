@@ -20,12 +20,15 @@ from odtc.backends.gpu.product_slices import ProductOperand, ProductTerm
 from odtc.backends.gpu.runs import run_of, run_of_image, run_of_weights
 from odtc.backends.gpu.tiling import ProductExtent
 from odtc.backends.gpu.windows import (
+    by_row,
     by_tap_or_channel,
     in_window,
     inside,
     load_at,
+    load_of_row,
     of_terms,
     padded,
+    whole_slices,
 )
 from odtc.backends.kernels.common.places import index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
@@ -64,23 +67,25 @@ def _forward(product: Product, gpu: Gpu) -> None:
     batch, channels, *_ = _sizes(x)
     out, taps = [axis.out for axis in axes], [axis.kernel for axis in axes]
     positions = math.prod(out)
-    of_term = of_terms(channels, taps, SINGLE.terms, gpu)
+    row = whole_slices(channels, taps, SINGLE.terms)
+    depth = channels * math.prod([*taps[:-1], row or taps[-1]])
+    of_term = by_row(channels, taps, row) if row else of_terms(channels, taps, SINGLE.terms, gpu)
 
     def weight(_: ir.Expr, m: ir.Expr, k: ProductTerm) -> ir.Expr:
         c, t = of_term(k)
-        return load_at(w, [m, c], t)
+        return load_of_row(w, [m, c], t) if row else load_at(w, [m, c], t)
 
     def image(_: ir.Expr, p: ir.Expr, k: ProductTerm) -> ir.Expr:
         n, *o = unflatten(p, [batch, *out])
         c, t = of_term(k)
-        return in_window(x, [n, c], axes, o, t)
+        return in_window(x, [n, c], axes, o, t, [t[-1] < taps[-1]] if row else [])
 
     def place(_: ir.Expr, m: ir.Expr, p: ir.Expr) -> list[ir.Expr]:
         n, *o = unflatten(p, [batch, *(axis.out for axis in given)])
         return [n, m, *o]
 
     emit_product(
-        ProductExtent(1, _sizes(w)[0], channels * math.prod(taps), batch * positions),
+        ProductExtent(1, _sizes(w)[0], depth, batch * positions),
         ProductOperand(weight, True, run_of_weights(w)),
         ProductOperand(image, False, run_of_image(x, axes)),
         _results(product, place, 2),

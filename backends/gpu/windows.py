@@ -11,6 +11,8 @@ from odtc.backends.gpu.product_slices import ProductTerm
 from odtc.backends.kernels.common.places import flatten, index, load, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 
+# A row of taps may be filled up to whole slices if it is so many eighths of them, at least.
+_LEAST_FILLED = 7, 8
 # From the period of a number to its quotient and remainder.
 Split = Callable[[int], tuple[ir.Expr, ir.Expr]]
 
@@ -70,19 +72,55 @@ def _taps_first(channels: int, taps: Sequence[int], run: int, gpu: Gpu) -> bool:
     return bool(taps_first)
 
 
+def whole_slices(channels: int, taps: Sequence[int], run: int) -> int:
+    """Terms of a row of taps as whole slices of `run` terms, or 0 where these do not pay.
+
+    Of an image's colours no slice has one tap, but where rows of the window nearly fill slices, as
+    those of 7 taps do, a slice may have one row: a little more is multiplied, by zeros.
+    """
+    length = -(-taps[-1] // run) * run
+    fills = length * _LEAST_FILLED[0] <= taps[-1] * _LEAST_FILLED[1]
+    return length if channels % run and math.prod(taps) > taps[-1] and fills else 0
+
+
+def by_row(
+    channels: int, taps: Sequence[int], length: int
+) -> Callable[[ProductTerm], tuple[ir.Expr, list[ir.Expr]]]:
+    """Returns a map from a term to its channel and tap, where rows of taps have `length` terms.
+
+    The last index of a tap may be beyond its row.
+    """
+
+    def of(term: ProductTerm) -> tuple[ir.Expr, list[ir.Expr]]:
+        line, last = term.split(length)
+        c, *rest = unflatten(line, [channels, *taps[:-1]])
+        return c, [*rest, last]
+
+    return of
+
+
+def load_of_row(weights: tirx.Buffer, outer: Sequence[ir.Expr], tap: Sequence[ir.Expr]) -> ir.Expr:
+    """The weight of a tap, which is zero beyond its row."""
+    *rest, last = tap
+    size = int(weights.shape[-1])
+    element = load_at(weights, outer, [*rest, tirx.min(last, index(size - 1))])
+    return or_zero(last < size, element)
+
+
 def in_window(
     image: tirx.Buffer,
     outer: Sequence[ir.Expr],
     axes: Sequence[ConvolutionAxis],
     o: Sequence[ir.Expr],
     t: Sequence[ir.Expr],
+    conditions: Sequence[ir.Expr] = (),
 ) -> ir.Expr:
-    """The element of an image that tap `t` of output `o` reads."""
+    """The element of an image that tap `t` of output `o` reads, or zero; see `inside`."""
     at = [
         place * axis.stride + tap * axis.dilation - axis.pad
         for axis, place, tap in zip(axes, o, t, strict=True)
     ]
-    return inside(image, outer, at, axes, [])
+    return inside(image, outer, at, axes, conditions)
 
 
 def inside(

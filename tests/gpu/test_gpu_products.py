@@ -86,6 +86,22 @@ def test_parts_without_slices(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("taps", [(7, 7), (2, 8)], ids=str)
+def test_colours(kind: str, machine: str, taps: tuple[int, int]) -> None:
+    """Rows of taps that are filled up to slices: what is beyond them is in no sum."""
+    x, w = noise(2, 3, 13, taps[1] + 7), noise(9, 3, *taps)
+    # The windows end in front of it.
+    x[..., -1] = np.inf
+    expected = F.conv2d(torch.tensor(x), torch.tensor(w), stride=2, padding=(3, 0)).numpy()
+    rows, columns = expected.shape[2:]
+    numbers = [13, taps[0], 2, 1, 3, rows, taps[1] + 7, taps[1], 2, 1, 0, columns]
+    assert_close(
+        product(kind, "convolution", numbers, [x, w], expected.shape, MACHINES[machine]), expected
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     # Of some channels whole slices and rows of items have one tap, of others none.
