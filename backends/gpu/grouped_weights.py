@@ -40,6 +40,8 @@ from odtc.backends.kernels.product.fused import Product
 # Items of a group, parts of a sum, groups for each one that keeps the GPU busy, items that add up
 # what all items have of a sum, and parts that are read at once: at most.
 _ITEMS, _PARTS, _MORE_GROUPS, _ADDING, _AT_ONCE = 128, 64, 8, 16, 8
+# Strips that an item takes where a sum has several parts, at least: a second kernel takes its time.
+_LEAST_TURNS = 4
 # Windows of a group, at most: each reads a gradient of its own, and all the same image.
 MOST_WINDOWS = 4
 
@@ -148,7 +150,7 @@ def _cut(total: int, results: int, gpu: Gpu) -> _Cut:
     while size > 1 and size // 2 >= total:
         size //= 2
     steps = -(-total // size)
-    parts = max(min(gpu.groups * _MORE_GROUPS // results, _PARTS, steps), 1)
+    parts = max(min(gpu.groups * _MORE_GROUPS // results, _PARTS, steps // _LEAST_TURNS), 1)
     turns = -(-steps // parts)
     return _Cut(size, turns, -(-steps // turns), total)
 

@@ -122,6 +122,7 @@ def test_any(
         # Whole strips; several parts, whose last items have none; a plane of one strip.
         ("large", (2, 3, 28, 28), (3, 1), 3, 1),
         ("phone", (3, 2, 19, 40), (2, 4), 3, 2),
+        ("large", (5, 1, 61, 67), (1, 1), 3, 1),
         ("mali-g76", (2, 5, 7, 7), (5, 1), 5, 1),
         # An image's colours, and a stride beyond the window.
         ("large", (2, 3, 21, 18), (1, 8), 3, 2),
