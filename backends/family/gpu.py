@@ -6,6 +6,7 @@ from tvm.s_tir import transform as S  # noqa: N812
 
 from odtc.backends.family.family import Family
 from odtc.backends.family.rules import lower_blocks, plain_rules, row_rules
+from odtc.backends.gpu.attention.rules import gpu_attention_rules, has_kernel
 from odtc.backends.gpu.batch_norm import gpu_batch_norm_rules
 from odtc.backends.gpu.column_sums import column_sum_rules
 from odtc.backends.gpu.concat import concat_rules
@@ -47,9 +48,10 @@ def gpu_family(target: Target, has_half: bool) -> Family:
     gpu = replace(gpu_of(target), multiplies_half=has_half)
     buffers, team = _buffers(target, gpu), Team(gpu.group, gpu.groups)
     return Family(
-        (SpellOutAttention(),),
+        (SpellOutAttention(has_kernel(gpu)),),
         gpu_grouped_rules(convolution_rules())
         | gpu_max_pool2d_rules()
+        | gpu_attention_rules(gpu)
         | row_rules(team)
         | gpu_batch_norm_rules(gpu)
         | gpu_layer_norm_rules(gpu)

@@ -50,5 +50,11 @@ class Gpu(MachineModel):
 # as an H100 or H200.
 PHONE = Gpu()
 LARGE = Gpu(
-    groups=256, units=132, tiles=OF_H200, split_bytes=64 << 20, offset_bits=64, buffers=None
+    groups=256,
+    units=132,
+    tiles=OF_H200,
+    split_bytes=64 << 20,
+    offset_bits=64,
+    local_bytes=32 << 10,
+    buffers=None,
 )

@@ -5,7 +5,7 @@ would: between forward and backward no matrix of queries times keys waits.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -24,9 +24,14 @@ _HEADS_OUTSIDE, _TRANSPOSED = [0, 2, 1, 3], [0, 1, 3, 2]
 
 @dataclass(frozen=True)
 class SpellOutAttention(Pass):
-    """Replaces the operators of attention in all functions, which are one dataflow block each."""
+    """Replaces the operators of attention in all functions, which are one dataflow block each.
+
+    Attributes:
+        keeps: which of them have kernels, and stay as they are.
+    """
 
     name: ClassVar[str] = "spell-out-attention"
+    keeps: Callable[[relax.Call], bool] = field(default=lambda _: False, repr=False)
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the functions that have attention."""
@@ -35,7 +40,9 @@ class SpellOutAttention(Pass):
                 with rebuilding(module, variable.name_hint) as builder:
                     for binding in bindings_of(function):
                         spell_out = _FORMS.get(operator_of(binding.value))
-                        value = spell_out(builder, binding.value) if spell_out else binding.value
+                        value = binding.value
+                        if spell_out and not self.keeps(value):
+                            value = spell_out(builder, value)
                         bind(builder, binding.var, value)
                 module = builder.finalize()
         return module

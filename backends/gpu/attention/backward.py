@@ -1,0 +1,206 @@
+"""Attention backward on a GPU, in two launches that compute the scores again.
+
+A block of queries runs over all keys for the adjoints of the queries, and a block of keys over all
+queries for those of keys and values. No two groups add to one sum. The formulas are those of
+`backends/kernels/attention/backward.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812
+
+from odtc.backends.gpu.attention.group import Group, zero
+from odtc.backends.gpu.attention.memory import registers
+from odtc.backends.gpu.attention.scores import ScoreOf
+from odtc.backends.gpu.attention.tile import AttentionTile, columns_of
+from odtc.backends.gpu.multiply import ACROSS, Accumulators
+from odtc.backends.kernels.attention.layout import Heads, HeadTensor
+from odtc.backends.kernels.common.places import unflatten
+from odtc.backends.kernels.rows.passes import add, row_kernel
+
+
+def attention_gradient_on_gpu(
+    heads: Heads, dtypes: Sequence[str], tile: AttentionTile
+) -> tirx.PrimFunc:
+    """A kernel `(dy, q, k, v, out, top, share, [mask], dq, dk, dv)`, as that of CPUs.
+
+    Args:
+        heads: sizes and layout.
+        dtypes: as stored, of `q`, `k`, `v` and `out`.
+        tile: how it is cut.
+    """
+    sizes = {
+        "q": (heads.queries, heads.width, heads.inner[0]),
+        "k": (heads.keys, heads.width, heads.inner[1]),
+        "v": (heads.keys, heads.depth, heads.inner[2]),
+        "out": (heads.queries, heads.depth, heads.inner[3]),
+    }
+    with row_kernel("attention_gradient") as made:
+        dy = heads.argument("dy", *sizes["out"])
+        q, k, v, out = (
+            heads.argument(name, *size, dtype)
+            for (name, size), dtype in zip(sizes.items(), dtypes, strict=True)
+        )
+        top, share = (heads.of_queries(name) for name in ("top", "share"))
+        mask = T.arg("mask", T.buffer(heads.mask)) if heads.mask else None
+        adjoints = [heads.argument(f"d{name}", *sizes[name]) for name in "qkv"]
+        # Of each query, the sum of its result times the adjoint of that.
+        level = T.sblock_alloc_buffer((heads.batch, heads.heads, heads.queries), "float32")
+        of = _Operands(dy, q, k, v, out, top, share, level, mask)
+        _of_queries(heads, tile, of, adjoints[0])
+        _of_keys(heads, tile, of, adjoints[1], adjoints[2])
+    return made()
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """What both launches read, by the names of the kernel's arguments; `level` is of the first."""
+
+    dy: HeadTensor
+    q: HeadTensor
+    k: HeadTensor
+    v: HeadTensor
+    out: HeadTensor
+    top: tirx.Buffer
+    share: tirx.Buffer
+    level: tirx.Buffer
+    mask: tirx.Buffer | None
+
+
+def _of_queries(heads: Heads, tile: AttentionTile, of: _Operands, dq: HeadTensor) -> None:
+    """Emits the launch of the adjoints of the queries."""
+    blocks = -(-heads.queries // tile.height)
+    is_cut = heads.queries % tile.height > 0, heads.keys % tile.width > 0
+    with (
+        T.thread_binding(heads.batch * heads.heads * blocks, "blockIdx.x") as number,
+        T.thread_binding(tile.items, "threadIdx.x") as item,
+        T.sblock("queries"),
+    ):
+        b, h, block = unflatten(number, (heads.batch, heads.heads, blocks))
+        group = Group(heads, tile, (b, h, block), item)
+        level = _level(group, of)
+        top, share = (registers(tile.rows) for _ in range(2))
+        with T.unroll(tile.rows) as i:
+            for to, source in ((top, of.top), (share, of.share)):
+                query = group.start + group.row + i
+                T.buffer_store(to, group.number(source, query, is_cut=is_cut[0]), [i])
+        sums = group.sums(columns_of(heads.width))
+        with T.serial(-(-heads.keys // tile.width)) as part:
+            first = part * tile.width
+            products = group.product(of.q, of.k, first)
+
+            def score(i: ir.Expr, j: int) -> ScoreOf:
+                query, key = group.start + group.row + i, first + products.column(j, group.x)
+                return ScoreOf(heads, of.mask, b, h, query, key, is_cut)
+
+            with T.unroll(tile.rows) as i:
+                for j in range(tile.columns):
+                    product = products.results[i, j]
+                    value = _chance(score(i, j), product, top[i], share[i])
+                    T.buffer_store(products.results, value, [i, j])
+            group.keep(products)
+            adjoints = group.product(of.dy, of.v, first)
+            _slopes(group, adjoints, score, lambda i, _: level[i])
+            group.add(sums, of.k, first)
+        group.store(sums, dq, heads.queries)
+
+
+def _of_keys(
+    heads: Heads, tile: AttentionTile, of: _Operands, dk: HeadTensor, dv: HeadTensor
+) -> None:
+    """Emits the launch of the adjoints of keys and values."""
+    blocks = -(-heads.keys // tile.height)
+    is_cut = heads.queries % tile.width > 0, heads.keys % tile.height > 0
+    with (
+        T.thread_binding(heads.batch * heads.heads * blocks, "blockIdx.x") as number,
+        T.thread_binding(tile.items, "threadIdx.x") as item,
+        T.sblock("keys"),
+    ):
+        b, h, block = unflatten(number, (heads.batch, heads.heads, blocks))
+        group = Group(heads, tile, (b, h, block), item)
+        of_keys, of_values = (group.sums(columns_of(size)) for size in (heads.width, heads.depth))
+        with T.serial(-(-heads.queries // tile.width)) as part:
+            first = part * tile.width
+            products = group.product(of.k, of.q, first)
+            top, share, level = (registers(tile.columns) for _ in range(3))
+            for j in range(tile.columns):
+                for to, source in ((top, of.top), (share, of.share), (level, of.level)):
+                    query = first + products.column(j, group.x)
+                    T.buffer_store(to, group.number(source, query, is_cut=is_cut[0]), [j])
+
+            def score(i: ir.Expr, j: int) -> ScoreOf:
+                key, query = group.start + group.row + i, first + products.column(j, group.x)
+                return ScoreOf(heads, of.mask, b, h, query, key, is_cut)
+
+            with T.unroll(tile.rows) as i:
+                for j in range(tile.columns):
+                    product = products.results[i, j]
+                    value = _chance(score(i, j), product, top[j], share[j])
+                    T.buffer_store(products.results, value, [i, j])
+            group.keep(products)
+            group.add(of_values, of.dy, first)
+            adjoints = group.product(of.v, of.dy, first)
+            _slopes(group, adjoints, score, lambda _, j: level[j])
+            group.add(of_keys, of.q, first)
+        group.store(of_keys, dk, heads.keys)
+        group.store(of_values, dv, heads.keys)
+
+
+def _chance(score: ScoreOf, product: ir.Expr, top: ir.Expr, share: ir.Expr) -> ir.Expr:
+    """The probability of a key."""
+    share = T.Bind(share)
+    value = tirx.exp(score.of(product, score.bias()) - top) * share
+    if score.heads.safe:
+        value = tirx.Select(share > 0.0, value, zero())
+    return score.where_there(value, zero())
+
+
+def _slopes(
+    group: Group,
+    adjoints: Accumulators,
+    score: Callable[[ir.Expr, int], ScoreOf],
+    level: Callable[[ir.Expr, int], ir.Expr],
+) -> None:
+    """Has the group share the adjoints of its products in place of its probabilities.
+
+    Args:
+        group: it.
+        adjoints: of the probabilities.
+        score: from a row and a column of an item to the place.
+        level: the same, to the number of its query.
+    """
+    tile, results = group.tile, adjoints.results
+    chances = registers(tile.rows, tile.columns)
+    group.memory.kept(lambda j: adjoints.column(j, group.x), chances)
+    with T.unroll(tile.rows) as i:
+        for j in range(tile.columns):
+            place = score(i, j)
+            bias = place.bias() if group.heads.replaces else None
+            value = chances[i, j] * (results[i, j] - level(i, j))
+            T.buffer_store(results, place.slope(value, bias), [i, j])
+    group.keep(adjoints)
+
+
+def _level(group: Group, of: _Operands) -> tirx.Buffer:
+    """Emits the sums of the results times their adjoints, of the item's rows."""
+    heads = group.heads
+    found = registers(group.tile.rows)
+    dy, out = (each.of(group.b, group.h) for each in (of.dy, of.out))
+    with T.unroll(group.tile.rows) as i:
+        T.buffer_store(found, zero(), [i])
+        query = group.start + group.row + i
+        with T.If(query < heads.queries), T.Then():
+            for part in range(columns_of(heads.depth)):
+                e = part * ACROSS + group.x
+                value = dy.read(query, e) * out.read(query, e)
+                if (part + 1) * ACROSS > heads.depth:
+                    value = tirx.if_then_else(e < heads.depth, value, zero())
+                T.buffer_store(found, found[i] + value, [i])
+    group.memory.combined(found, add)
+    with T.unroll(group.tile.rows) as i:
+        query = group.start + group.row + i
+        with T.If(tirx.all(query < heads.queries, tirx.EQ(group.x, 0))), T.Then():
+            T.buffer_store(of.level, found[i], [group.b, group.h, query])
+    return found
