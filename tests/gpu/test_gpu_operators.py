@@ -41,10 +41,11 @@ class Grouped(nn.Module):
 
 
 class Attending(nn.Module):
-    """Attention over the columns of an image, with a mask or none."""
+    """Attention over the rows of an image, several times each, with a mask or none."""
 
-    def __init__(self, mask: torch.Tensor | None) -> None:
+    def __init__(self, mask: torch.Tensor | None, times: int = 1) -> None:
         super().__init__()
+        self.times = times
         self.inner = nn.Linear(9, 3 * 8)
         self.last = nn.Linear(8, 4)
         # What an export has of a mask is an initializer, so that a finite one is trained.
@@ -54,6 +55,7 @@ class Attending(nn.Module):
             self.register_buffer("mask", mask)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.repeat(1, 1, self.times, 1)
         n, c, h, _ = x.shape
         q, k, v = self.inner(x).view(n, c, h, 3, 8).unbind(3)
         found = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
@@ -88,6 +90,8 @@ MODULES = {
     "attention": lambda: Attending(None),
     "attention-causal": lambda: Attending(CAUSAL),
     "attention-biased": lambda: Attending(BIASED),
+    # More than one block of queries and of keys, of which the last are not full.
+    "attention-blocks": lambda: Attending(torch.triu(torch.full((77, 77), -torch.inf), 1), 7),
     "layer-norm": lambda: nn.Sequential(
         nn.Linear(9, 300), nn.LayerNorm(300), nn.Flatten(), nn.Linear(2 * 11 * 300, 4)
     ),
@@ -112,7 +116,7 @@ class Rounded(nn.Module):
 # The others take minutes together.
 FAST = {
     "opencl": {"max-pool", "depthwise-wider", "attention-causal", "batch-norm-rectified"},
-    "vulkan": {"max-pool-dilated", "embedding", "batch-norm", "layer-norm"},
+    "vulkan": {"max-pool-dilated", "embedding", "batch-norm", "layer-norm", "attention-blocks"},
 }
 
 

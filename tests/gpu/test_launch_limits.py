@@ -111,7 +111,7 @@ def test_a_target_of_a_gpu_checks_its_limits() -> None:
     for target, options in {
         "android-opencl": {"items": 256, "shared_bytes": 16384, "argument_bytes": 1024},
         "android-vulkan{gpu=mali-g77}": {"items": 512, "shared_bytes": 32768, "buffers": 16},
-        "host-vulkan": {"items": 256, "shared_bytes": 16384, "buffers": None},
+        "host-vulkan": {"items": 256, "shared_bytes": 32768, "buffers": None},
     }.items():
         resolved = parse_target(target).resolved()
         (check,) = family_of(resolved).checks

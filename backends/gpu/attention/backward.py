@@ -151,7 +151,8 @@ def _of_keys(
 def _chance(score: ScoreOf, product: ir.Expr, top: ir.Expr, share: ir.Expr) -> ir.Expr:
     """The probability of a key."""
     share = T.Bind(share)
-    value = tirx.exp(score.of(product, score.bias()) - top) * share
+    # Computed of all, so that items need not part.
+    value = T.Bind(tirx.exp(score.of(product, score.bias()) - top) * share)
     if score.heads.safe:
         value = tirx.Select(share > 0.0, value, zero())
     return score.where_there(value, zero())

@@ -18,8 +18,9 @@ from odtc.backends.kernels.common.places import unflatten
 from odtc.backends.kernels.rows.passes import add, row_kernel
 from odtc.passes.kernel.keep_nan import larger_number
 
-# Where the largest score starts, as on a CPU: a difference to it is never NaN.
-_LOWEST = float(np.finfo(np.float32).min)
+# Float32's lowest number, by its bits: TVM writes seven digits of a number into source. The largest
+# score starts there, as on a CPU, since a difference to it is never NaN.
+_LOWEST = int(np.float32(np.finfo(np.float32).min).view(np.uint32))
 
 
 def attention_on_gpu(heads: Heads, tile: AttentionTile) -> tirx.PrimFunc:
@@ -71,7 +72,7 @@ class _Rows:
         self.means = group.sums(columns_of(group.heads.depth))
         self._top, self._total, self._best = (registers(self._tile.rows) for _ in range(3))
         with T.unroll(self._tile.rows) as i:
-            T.buffer_store(self._top, _float(_LOWEST), [i])
+            T.buffer_store(self._top, _lowest(), [i])
             T.buffer_store(self._total, _float(0.0), [i])
 
     def soften(self, found: Accumulators, first: ir.Expr, mask: tirx.Buffer | None) -> None:
@@ -96,7 +97,7 @@ class _Rows:
                 place = score(i, j)
                 value = place.of(tirx.BufferLoad(found.results, [i, j]), place.bias())
                 T.buffer_store(found.results, value, [i, j])
-                value = place.where_there(found.results[i, j], _float(_LOWEST))
+                value = place.where_there(found.results[i, j], _lowest())
                 T.buffer_store(best, larger_number(best[i], value), [i])
         group.memory.combined(best, larger_number)
         with T.unroll(tile.rows) as i:
@@ -106,7 +107,7 @@ class _Rows:
             with T.unroll(columns_of(heads.depth)) as e:
                 T.buffer_store(self.means.results, self.means.results[i, e] * shrink, [i, e])
             for j in range(tile.columns):
-                power = tirx.exp(found.results[i, j] - top[i])
+                power = T.Bind(tirx.exp(found.results[i, j] - top[i]))
                 power = T.Bind(score(i, j).where_there(power, _float(0.0)))
                 T.buffer_store(found.results, power, [i, j])
                 T.buffer_store(total, total[i] + power, [i])
@@ -131,6 +132,10 @@ class _Rows:
                     value = tirx.Select(total[i] > 0.0, value, _float(0.0))
                 T.buffer_store(self.means.results, value, [i, e])
         group.store(self.means, out, heads.queries)
+
+
+def _lowest() -> ir.Expr:
+    return tirx.reinterpret("float32", tirx.const(_LOWEST, "uint32"))
 
 
 def _float(value: float) -> ir.Expr:

@@ -77,7 +77,9 @@ class GroupMemory:
 
     def score(self, column: ir.Expr, row: ir.Expr, lanes: int) -> ir.Expr:
         """Scores of neighbouring rows."""
-        return tirx.BufferLoad(self._scores, [ramp(self._at(column, row, lanes), lanes)])
+        return tirx.BufferLoad(
+            self._scores, [ramp(score_place(self._tile, column, row, lanes), lanes)]
+        )
 
     def combined(
         self,
@@ -107,16 +109,22 @@ class GroupMemory:
                     T.buffer_store(values, each if is_first else combine(values[i], each), [i])
 
     def _place(self, column: ir.Expr, i: int, lanes: int) -> ir.Expr:
-        return self._at(column, self.y * self._tile.rows + i, lanes)
+        return score_place(self._tile, column, self.y * self._tile.rows + i, lanes)
 
-    def _at(self, column: ir.Expr, row: ir.Expr, lanes: int) -> ir.Expr:
-        """Where a score lies: items side by side, which have other columns, use other banks.
 
-        Columns begin in the same bank. Of each, vectors are exchanged by the number of the item
-        that it belongs to, within as many as lie in all banks.
-        """
-        tile = self._tile
-        shift = column // min(tile.columns, AT_ONCE) % _BANKED
-        vector = tirx.bitwise_xor(row // AT_ONCE, shift)
-        rest = row % AT_ONCE if lanes < AT_ONCE else 0
-        return column * tile.height + vector * AT_ONCE + rest
+def score_place(tile: AttentionTile, column: ir.Expr, row: ir.Expr, lanes: int) -> ir.Expr:
+    """Where a score lies: items side by side, which have other columns, use other banks.
+
+    Columns begin in the same bank. Of each, vectors are exchanged by the number of the item that
+    it belongs to, within as many as lie in all banks.
+
+    Args:
+        tile: the tile.
+        column: of the score.
+        row: of the score, and of the `lanes` from there on.
+        lanes: rows to be read or written at once.
+    """
+    shift = column // min(tile.columns, AT_ONCE) % _BANKED
+    vector = tirx.bitwise_xor(row // AT_ONCE, shift)
+    rest = row % AT_ONCE if lanes < AT_ONCE else 0
+    return column * tile.height + vector * AT_ONCE + rest

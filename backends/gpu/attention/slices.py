@@ -54,9 +54,18 @@ class StepSlices:
 
     @property
     def slices(self) -> int:
-        """Number of slices."""
+        """Number of slices, at most."""
         terms = self._size if self._is_sum else self._steps
         return -(-terms // self._tile.terms)
+
+    @property
+    def count(self) -> ir.Expr:
+        """Number of slices that the matrix has something in."""
+        if self._is_sum or self._total % self._steps == 0:
+            return index(self.slices)
+        terms = self._tile.terms
+        left = (self._total - self._first + (terms - 1)) // terms
+        return T.Bind(tirx.min(left, index(self.slices)))
 
     def fetch(self, number: ir.Expr) -> None:
         """Emits the reads of a slice, into registers."""
@@ -123,6 +132,8 @@ def multiply(
 ) -> None:
     """Emits the product of all slices, added to the sums; the group's slices are free after it.
 
+    Slices past the end of the matrix are left out.
+
     Args:
         to: the sums.
         copies: of the rows, if there is no `left`, and of the columns.
@@ -132,7 +143,7 @@ def multiply(
     """
     *_, right = copies
     row, x = place
-    count = right.slices
+    count = right.count
     for copy in copies:
         copy.fetch(index(0))
     with T.serial(count) as number:
@@ -140,7 +151,7 @@ def multiply(
             copy.put()
         barrier()
         # While this slice is multiplied, the next one is being loaded.
-        if count > 1:
+        if right.slices > 1:
             _fetch_next(copies, number + 1, count)
         if left is None:
             to.add(copies[0].read, right.read, row, x)
@@ -149,7 +160,7 @@ def multiply(
         barrier()
 
 
-def _fetch_next(copies: Sequence[StepSlices], number: ir.Expr, count: int) -> None:
+def _fetch_next(copies: Sequence[StepSlices], number: ir.Expr, count: ir.Expr) -> None:
     """Emits the reads of a slice, or of none past the last: as products do (`product.py`)."""
     target = tvm.target.Target.current(allow_none=True)
     if target and str(target.kind) == "opencl":
@@ -158,7 +169,7 @@ def _fetch_next(copies: Sequence[StepSlices], number: ir.Expr, count: int) -> No
                 copy.fetch(number)
     else:
         for copy in copies:
-            copy.fetch(tirx.min(number, index(count - 1)))
+            copy.fetch(tirx.min(number, count - 1))
 
 
 def _steps_of(matrix: Matrix) -> int:

@@ -72,9 +72,9 @@ class AttentionTile:
 
 # Larger ones read less of what the group shares for each product. Rows of a tile are a multiple of
 # 32, as `memory` assumes.
-_TILES = (
+TILES = (
     AttentionTile(8, 4, 8),
-    AttentionTile(4, 4, 16),
+    AttentionTile(4, 4, 16, 8),
     AttentionTile(4, 2, 8),
     AttentionTile(2, 2, 16),
 )
@@ -85,7 +85,7 @@ def tile_of(heads: Heads, gpu: Gpu) -> AttentionTile | None:
     return next(
         (
             tile
-            for tile in _TILES
+            for tile in TILES
             if tile.items <= min(gpu.group, gpu.most_items)
             and tile.local_bytes(heads) <= gpu.local_bytes
             and tile.sums(heads) <= 2 * gpu.accumulators

@@ -1,0 +1,68 @@
+"""Tiles of attention on GPUs: what they take, and where their scores lie."""
+
+import numpy as np
+import pytest
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from odtc.backends.gpu.attention.memory import AT_ONCE, score_place
+from odtc.backends.gpu.attention.tile import TILES, AttentionTile, tile_of
+from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.kernels.attention.layout import Heads
+
+# Banks of shared memory, each a number wide, and items that write vectors in one turn.
+BANKS, IN_TURN = 32, 8
+
+
+def heads(width: int) -> Heads:
+    inner = (True, True, True, True)
+    return Heads(2, 3, 100, 70, width, width, inner, (), 0.5, replaces=False, safe=False)
+
+
+def place_of(tile: AttentionTile, column: int, row: int) -> int:
+    lanes = min(tile.rows, AT_ONCE)
+    at = score_place(tile, tirx.const(column, "int32"), tirx.const(row, "int32"), lanes)
+    return int(Analyzer().simplify(at))
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_scores_of_a_tile_have_places_of_their_own(tile: AttentionTile) -> None:
+    lanes = min(tile.rows, AT_ONCE)
+    rows, columns = range(0, tile.height, lanes), range(tile.width)
+    found = np.array([[place_of(tile, column, row) for row in rows] for column in columns])
+    each = (found[..., None] + np.arange(lanes)).ravel()
+    assert sorted(each) == list(range(tile.width * tile.height))
+    assert (found % lanes == 0).all()
+
+
+def test_items_side_by_side_write_scores_to_banks_of_their_own() -> None:
+    tile = TILES[0]
+    places = np.array([place_of(tile, x * tile.columns, 0) for x in range(IN_TURN)])
+    assert len({*((places[:, None] + np.arange(AT_ONCE)) % BANKS).ravel()}) == BANKS
+
+
+@pytest.mark.parametrize("name", sorted(GPUS))
+def test_a_tile_fits_its_gpu(name: str) -> None:
+    gpu = GPUS[name]
+    for width in (8, 64, 80, 128, 256):
+        tile = tile_of(heads(width), gpu)
+        if tile:
+            assert tile.items <= gpu.most_items
+            assert tile.local_bytes(heads(width)) <= gpu.local_bytes
+
+
+@pytest.mark.parametrize(
+    ("gpu", "width", "found"),
+    [
+        (LARGE, 64, TILES[0]),
+        (LARGE, 128, TILES[1]),
+        (PHONE, 64, TILES[2]),
+        (GPUS["mali-g78"], 64, None),
+        (PHONE, 512, None),
+    ],
+)
+def test_the_largest_tile_that_fits_is_taken(
+    gpu: Gpu, width: int, found: AttentionTile | None
+) -> None:
+    assert tile_of(heads(width), gpu) == found
