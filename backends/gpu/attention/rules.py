@@ -27,5 +27,8 @@ def gpu_attention_rules(gpu: Gpu) -> dict[str, Rule]:
 
 
 def has_kernel(gpu: Gpu) -> Callable[[relax.Call], bool]:
-    """Whether a GPU has kernels for an attention, or for its gradient; others are spelled out."""
-    return lambda call: tile_of(heads_of(call), gpu) is not None
+    """Whether a GPU has kernels for an attention, or for its gradient; others are spelled out.
+
+    Kernels multiply float32. Where float16 is asked for, products do it in their place.
+    """
+    return lambda call: not gpu.multiplies_half and tile_of(heads_of(call), gpu) is not None
