@@ -3,11 +3,13 @@
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.attention.memory import GroupMemory
+from odtc.backends.gpu.attention.memory import AT_ONCE, GroupMemory
 from odtc.backends.gpu.attention.slices import StepSlices, multiply
-from odtc.backends.gpu.attention.tile import AttentionTile, columns_of
+from odtc.backends.gpu.attention.tile import AttentionTile
 from odtc.backends.gpu.multiply import Accumulators
 from odtc.backends.kernels.attention.layout import Heads, HeadTensor
+from odtc.backends.kernels.common.places import index
+from odtc.backends.kernels.common.vectors import ramp
 
 
 class Group:
@@ -83,12 +85,15 @@ class Group:
 
     def store(self, sums: Accumulators, to: HeadTensor, steps: int) -> None:
         """Emits the stores of results of the group's block."""
-        size = int(to.buffer.shape[3])
-        with T.unroll(self.tile.rows) as i, T.unroll(columns_of(size)) as e:
-            step, element = self.start + self.row + i, sums.column(e, self.x)
+        size, count = int(to.buffer.shape[3]), sums.results.shape[1]
+        lanes = AT_ONCE if size % AT_ONCE == 0 and int(count) % AT_ONCE == 0 else 1
+        with T.unroll(self.tile.rows) as i, T.unroll(int(count) // lanes) as part:
+            step, element = self.start + self.row + i, sums.column(part * lanes, self.x)
+            held = [tirx.BufferLoad(sums.results, [i, part * lanes + n]) for n in range(lanes)]
+            value = held[0] if lanes == 1 else tirx.Shuffle(held, [index(n) for n in range(lanes)])
             with T.If(tirx.all(step < steps, element < size)), T.Then():
-                place = to.of(self.b, self.h).place(step, element)
-                T.buffer_store(to.buffer, sums.results[i, e], place)
+                place = to.of(self.b, self.h).place(step, ramp(element, lanes))
+                T.buffer_store(to.buffer, value, place)
 
 
 def zero() -> ir.Expr:
