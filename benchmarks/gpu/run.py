@@ -8,17 +8,17 @@ import dataclasses
 import json
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from benchmarks import output
 from benchmarks.gpu.profile import calls_of, shares_of
 from benchmarks.gpu.roofline import GpuCeilings, families_of, measured_ceilings
 from benchmarks.gpu.steps import OdtcStep, kind_of
+from benchmarks.gpu.torch_step import TorchStep
 from benchmarks.kernel_time.products import ProductLayer, products_of
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
@@ -29,65 +29,39 @@ PARITY_STEPS, PARITY = 3, 1e-3
 WARM_UP = 3
 
 
-class TorchStep:
-    """PyTorch's eager step on the same GPU, which is sent the next batch meanwhile, too."""
-
-    def __init__(self, module: torch.nn.Module, loss: str, lr: float) -> None:
-        torch.backends.cuda.matmul.allow_tf32 = False
-        torch.backends.cudnn.allow_tf32 = False
-        self._module = module.cuda()
-        self._loss = LOSSES[loss]
-        self._optimizer = torch.optim.SGD(module.parameters(), lr)
-        self._uploads = torch.cuda.Stream()
-        self._pinned: list[torch.Tensor] = []
-        self._next: list[torch.Tensor] = []
-
-    def _send(self) -> None:
-        with torch.cuda.stream(self._uploads):
-            self._next = [each.cuda(non_blocking=True) for each in self._pinned]
-
-    def __call__(self, x: Mapping[str, np.ndarray], y: np.ndarray) -> float:
-        """One step; the loss. All calls get the same batch, which waits in pinned memory."""
-        if not self._pinned:
-            self._pinned = [torch.from_numpy(each).pin_memory() for each in (*x.values(), y)]
-            self._send()
-        torch.cuda.current_stream().wait_stream(self._uploads)
-        *inputs, label = self._next
-        self._optimizer.zero_grad()
-        loss = self._loss(self._module(*inputs), label)
-        loss.backward()
-        self._optimizer.step()
-        self._send()
-        return loss.item()
-
-
 def measure(folder: Path, steps: int, ceilings: GpuCeilings) -> dict[str, Any]:
     """Parity, times in milliseconds, profile and families of kernels of one network's step."""
     about = json.loads((folder / "step.json").read_text(encoding="utf-8"))
     entry = dataclasses.replace(FULL[about["network"]], batch=about["batch"])
     module = make(entry)
     ours = OdtcStep(folder, entry.lr)
-    theirs = TorchStep(module, entry.loss, entry.lr)
+    sgd = torch.optim.SGD(module.cuda().parameters(), entry.lr)
+    theirs = TorchStep(module, LOSSES[entry.loss], sgd)
     x, y = next(batches(entry))
     losses = [(ours(x, y), theirs(x, y)) for _ in range(PARITY_STEPS)]
     apart = max(abs(a - b) / abs(b) for a, b in losses)
     found: dict[str, Any] = {"about": about, "losses": losses, "apart": apart, "on": ours.device}
     if apart > PARITY:
         return found
-    samples: dict[str, list[float]] = {"odtc": [], "pytorch": []}
-    for number in range(WARM_UP + steps):
-        for name, step in (("odtc", ours), ("pytorch", theirs)):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            step(x, y)
-            if number >= WARM_UP:
-                samples[name].append((time.perf_counter() - start) * 1e3)
-    del theirs
+    samples = in_turn({"odtc": lambda: ours(x, y), "pytorch": lambda: theirs(x, y)}, steps)
     ours.timed()
     timed, begin, end = ours.timed()
     traced, calls = shares_of(timed, begin, end), calls_of(timed, about["calls"])
     families = families_of(calls, products_of(calls, layers_in(about)), ceilings)
     return found | {"milliseconds": samples, "profile": traced, "families": families}
+
+
+def in_turn(sides: Mapping[str, Callable[[], object]], steps: int) -> dict[str, list[float]]:
+    """Milliseconds of steps of each side, which take turns; the first few only warm up."""
+    samples: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(WARM_UP + steps):
+        for name, step in sides.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            step()
+            if number >= WARM_UP:
+                samples[name].append((time.perf_counter() - start) * 1e3)
+    return samples
 
 
 def layers_in(about: Mapping[str, Any]) -> list[ProductLayer]:
@@ -105,8 +79,6 @@ def report(found: Mapping[str, Any], top: int) -> str:
     if "milliseconds" not in found:
         return f"{head}: WRONG, not timed: {found['losses']}"
     ours, theirs = (found["milliseconds"][name] for name in ("odtc", "pytorch"))
-    ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
-    low, high = _quartiles(ratios)
     traced = found["profile"]
     shares = ", ".join(
         f"{part} {traced[part] / traced['span']:.1%}" for part in ("kernels", "moves", "gaps")
@@ -114,7 +86,7 @@ def report(found: Mapping[str, Any], top: int) -> str:
     lines = [
         head,
         f"  odtc {statistics.median(ours):.2f} ms, PyTorch {statistics.median(theirs):.2f} ms; "
-        f"PyTorch / odtc {statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})",
+        f"PyTorch / odtc {ratio_text(ours, theirs)}",
         f"  of {traced['span'] / 1e6:.2f} ms on the device: {shares}",
     ]
     total = sum(family.seconds for family in found["families"])
@@ -122,6 +94,13 @@ def report(found: Mapping[str, Any], top: int) -> str:
     costly = sorted(traced["by_name"].items(), key=lambda each: -each[1][1])[:top]
     lines += [f"    {ns / 1e6:9.3f} ms {count:4d} x {name}" for name, (count, ns) in costly]
     return "\n".join(lines)
+
+
+def ratio_text(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Median and quartiles of how many times ours their steps take, pair by pair."""
+    ratios = sorted(b / a for a, b in zip(ours, theirs, strict=True))
+    low, high = _quartiles(ratios)
+    return f"{statistics.median(ratios):.2f} ({low:.2f} to {high:.2f})"
 
 
 def _quartiles(values: Sequence[float]) -> tuple[float, float]:

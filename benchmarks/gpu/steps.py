@@ -41,6 +41,13 @@ class OdtcStep:
         """Its name and driver."""
         return self._on_gpu.name
 
+    def write_parameters(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Gives the device other values of all parameters that are trained, by name."""
+        for number, ((role, name), to) in enumerate(self._native.tensors.items()):
+            if role == "parameter":
+                to[...] = arrays[name]
+                self._on_gpu.send(number)
+
     def _send(self) -> None:
         """As the trainer does: floats without a copy."""
         direct = {}

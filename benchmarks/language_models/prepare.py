@@ -28,6 +28,7 @@ BASES = {
 }
 LOSS = "cross-entropy{axis=2,ignore-index=-100}"
 OPTIMIZER = "adamw"
+LORA = odtc.LoRA(rank=RANK, alpha=ALPHA, targets="|".join(f"*{each}*" for each in TARGETS))
 MODEL, BATCH, ARTIFACT = "model.onnx", "batch.npz", "step.odtc"
 FED = "batch.bin"
 # Of an artifact, what a program in C opens, in the order of its words.
@@ -72,10 +73,9 @@ def compile_base(base: str, folder: Path) -> Compiled:
     """Compiles the step over a base, and writes what a program in C opens."""
     own = folder / base
     own.mkdir()
-    path = _stored(base, folder, own)
-    lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets="|".join(f"*{each}*" for each in TARGETS))
+    path = stored(base, folder, own)
     began = time.perf_counter()
-    artifact = odtc.compile(path, batch=1, loss=LOSS, optimizer=OPTIMIZER, lora=lora)
+    artifact = odtc.compile(path, batch=1, loss=LOSS, optimizer=OPTIMIZER, lora=LORA)
     seconds = time.perf_counter() - began
     artifact.save(own / ARTIFACT)
     for each in MEMBERS:
@@ -96,7 +96,7 @@ def compile_base(base: str, folder: Path) -> Compiled:
     )
 
 
-def _stored(base: str, folder: Path, own: Path) -> Path:
+def stored(base: str, folder: Path, own: Path) -> Path:
     """The file of the model whose matrices are in the form of a base."""
     if base == "float32":
         return folder / MODEL
