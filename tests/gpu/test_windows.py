@@ -1,0 +1,49 @@
+"""The order of a convolution's terms on a GPU, and what its tiles ask at their edges."""
+
+import itertools
+
+import pytest
+from tvm import tirx
+from tvm.sym import Analyzer
+
+from odtc.backends.gpu.machine import LARGE
+from odtc.backends.gpu.product_slices import ProductTerm
+from odtc.backends.gpu.tiling import ProductExtent, tiling_of
+from odtc.backends.gpu.windows import of_terms
+from odtc.backends.spirv.assemble import Shader
+from tests.gpu.spirv.spirv_tools import questions
+from tests.gpu.test_gpu_products import noise, product
+
+
+@pytest.mark.parametrize("channels", [32, 24, 5])
+def test_each_channel_and_tap_is_one_term(channels: int) -> None:
+    """In slices of 16; where channels fill them, all taps of a slice's channels are neighbours."""
+    terms, taps, simplified = 16, [3, 2], Analyzer().simplify
+    of_term = of_terms(channels, taps, 8, LARGE)
+    found = []
+    for flat in range(channels * 6):
+        number, k = (tirx.const(n, "int32") for n in divmod(flat, terms))
+        c, tap = of_term(ProductTerm(tirx.const(flat, "int32"), number, k, terms))
+        found.append((int(simplified(c)), *(int(simplified(each)) for each in tap)))
+    assert sorted(found) == list(itertools.product(range(channels), range(3), range(2)))
+    if channels % terms == 0:
+        for first in range(0, len(found), terms):
+            assert len({each[1:] for each in found[first : first + terms]}) == 1
+        whole = terms * 6
+        assert {c for c, *_ in found[:whole]} == set(range(terms))
+
+
+def test_edges_of_tiles_ask_nothing_but_what_to_store(made: list[Shader]) -> None:
+    """Through Vulkan, of rows and columns that fill no tile: rows past the last one are read."""
+    a, b = noise(1, 1030, 64), noise(1, 64, 1036)
+    product("vulkan", "matmul", (0, 0), [a, b], (1, 1030, 1036), LARGE)
+    assert [questions(shader) for shader in made] == [2]
+
+
+def test_units_have_enough_items() -> None:
+    """264 tiles are two groups of 128 items on each unit: sums in parts are as many more."""
+    for rows, depth, columns in ((256, 1024, 6272), (192, 6304, 768), (64, 100352, 576)):
+        extent = ProductExtent(1, rows, depth, columns)
+        tiling = tiling_of(extent, LARGE)
+        groups = tiling.tiles(extent) * tiling.splits
+        assert -(-groups // LARGE.units) * tiling.down * 16 >= 512
