@@ -8,7 +8,7 @@ from odtc.backends.family.family import Family
 from odtc.backends.family.rules import lower_blocks, plain_rules, row_rules
 from odtc.backends.gpu.attention.rules import gpu_attention_rules, has_kernel
 from odtc.backends.gpu.batch_norm import gpu_batch_norm_rules
-from odtc.backends.gpu.column_sums import column_sum_rules
+from odtc.backends.gpu.column_sums import sum_rules
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
 from odtc.backends.gpu.grouped_loops import GROUPED_LOOPS
@@ -55,7 +55,7 @@ def gpu_family(target: Target, has_half: bool) -> Family:
         | row_rules(team)
         | gpu_batch_norm_rules(gpu)
         | gpu_layer_norm_rules(gpu)
-        | column_sum_rules(team)
+        | sum_rules(gpu)
         | take_rules()
         | take_gradient_rules()
         | (concat_rules(buffers) if buffers else {})

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.gpu.channel_sums import channel_sums
+from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.teams import (
     added,
     fold,
@@ -55,14 +57,18 @@ class Matrices:
     columns: int
 
 
-def column_sum_rules(team: Team) -> dict[str, Rule]:
+def sum_rules(gpu: Gpu) -> dict[str, Rule]:
     """Legalisation rules for `relax.transform.LegalizeOps`, by operator."""
+    team = Team(gpu.group, gpu.groups)
 
     def lower(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         (data, *_), shape, out = call.args, shape_of(call.args[0]), shape_of(call)
         rows = _collapsed(shape, out)
-        if rows < _ROWS or {str(data.ty.dtype), str(call.ty.dtype)} != {"float32"}:
+        if {str(data.ty.dtype), str(call.ty.dtype)} != {"float32"}:
             return call.op.get_attr("FLegalize")(builder, call)
+        if rows < _ROWS:
+            found = channel_sums(builder, call, gpu)
+            return call.op.get_attr("FLegalize")(builder, call) if found is None else found
         kernel = column_sum_kernel(rows, math.prod(out), team)
         matrix = builder.emit(relax.op.reshape(data, (rows, math.prod(out))))
         name = builder.add_func(kernel, "collapse_sum")

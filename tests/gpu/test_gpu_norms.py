@@ -13,9 +13,10 @@ from odtc.backends.gpu.batch_norm import (
     batch_norm,
     batch_norm_gradient,
     batch_statistics,
-    cut_of,
 )
+from odtc.backends.gpu.channel_sums import channel_sum_kernel
 from odtc.backends.gpu.column_sums import column_sum_kernel
+from odtc.backends.gpu.cut import cut_of
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.layer_norm import held_layer_norm, held_layer_norm_gradient, rows_of
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
@@ -49,12 +50,23 @@ def results_of(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("sizes", [(1030, 36), (100, 7)], ids=str)
+@pytest.mark.parametrize("sizes", [(1030, 36), (100, 7), (5000, 1)], ids=str)
 def test_sums_over_rows(kind: str, machine: str, sizes: tuple[int, int]) -> None:
     x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
     kernel = column_sum_kernel(*sizes, team_of(MACHINES[machine]))
     found = run_kernel(kind, kernel.with_attr("global_symbol", "main"), [x], sizes[1:])
     np.testing.assert_allclose(found, x.sum(0, dtype=np.float64), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("shape", "gpu"), [((4, 3, 144), "large"), ((4, 3, 3025), "large"), ((2, 5, 1600), "mali")]
+)
+def test_sums_of_channels(kind: str, shape: tuple[int, int, int], gpu: str) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    kernel = channel_sum_kernel(shape, MACHINES[gpu]).with_attr("global_symbol", "main")
+    found = run_kernel(kind, kernel, [x], shape[1:2])
+    np.testing.assert_allclose(found, x.sum((0, 2), dtype=np.float64), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
