@@ -1,8 +1,8 @@
 """Batch normalisation in training: a kernel for the forward pass, and one for the backward.
 
 Each takes a channel at a time, whose elements stay in cache between its passes: one for the mean,
-one for the variance and one that writes, or one for both sums and one that writes. Where a GPU
-wants more teams than there are channels, several share one (`stages.py`).
+one for the variance and one that writes, or one for both sums and one that writes. GPUs have
+kernels of their own (`backends/gpu/batch_norm.py`).
 """
 
 import math
@@ -131,13 +131,12 @@ def _statistics(
         mean, variance = (T.bind(each / count) for each in sums)
         scale = scale_of(row, variance, epsilon)
         last(channel, row, mean, scale)
-        with row.once():
-            moving = zip(running, changed, (mean, variance), shares, strict=True)
-            for old, new, value, share in moving:
-                kept = old[channel] * tirx.const(1 - momentum, dtype)
-                T.buffer_store(new, kept + value * tirx.const(share, dtype), [channel])
-            T.buffer_store(mean_out, mean, [channel])
-            T.buffer_store(scale_out, scale, [channel])
+        moving = zip(running, changed, (mean, variance), shares, strict=True)
+        for old, new, value, share in moving:
+            kept = old[channel] * tirx.const(1 - momentum, dtype)
+            T.buffer_store(new, kept + value * tirx.const(share, dtype), [channel])
+        T.buffer_store(mean_out, mean, [channel])
+        T.buffer_store(scale_out, scale, [channel])
 
     # The mean of squares less the square of the mean would lose digits: see `moments.py`.
     row = Row(samples, size, lanes, dtype)
@@ -183,9 +182,8 @@ def batch_norm_gradient(
 
         def last(channel: ir.Expr, row: Row, sums: Sums) -> None:
             (total, along), far, scale = sums, distance(channel), T.bind(scale_in[channel])
-            with row.once():
-                T.buffer_store(dbeta, total, [channel])
-                T.buffer_store(dgamma, along * scale, [channel])
+            T.buffer_store(dbeta, total, [channel])
+            T.buffer_store(dgamma, along * scale, [channel])
             factor, level = T.bind(gamma[channel] * scale), T.bind(total * share)
             slope = T.bind(along * scale * scale * share)
 

@@ -145,7 +145,7 @@ def _sum_parts(row: Row, partial: tirx.Buffer, number: int, parts: int, total: t
 def _fold_parts(partial: tirx.Buffer, totals: Sequence[tirx.Buffer], team: Team) -> None:
     """The sums over rows, from their parts: a team for each element."""
     sums, parts, size = (int(each) for each in partial.shape)
-    with teams(team, size) as (at, _):
+    with teams(team, size) as at:
         every = Row(1, parts, team, str(partial.dtype))
         found = every.fold(lambda _, part: [partial[n, part, at] for n in range(sums)], count=sums)
         for total, value in zip(totals, found, strict=True):

@@ -64,16 +64,12 @@ class Row:
         lanes: elements of a vector, a power of two; shorter segments have shorter vectors. Or the
             team that shares the row.
         dtype: of sums.
-        part: the part of the row that the team has, where several share it.
-        parts: how many there are.
     """
 
     segments: int
     size: int
     lanes: Lanes
     dtype: str = "float32"
-    part: ir.Expr | int = 0
-    parts: int = 1
 
     @property
     def width(self) -> int:
@@ -131,24 +127,14 @@ class Row:
         self.vectors(vector)
         return [accumulator.total() for accumulator in made]
 
-    @contextmanager
-    def once(self) -> Iterator[None]:
-        """Guards stores that are needed once for the row: the team of its first part does them."""
-        if self.parts == 1:
-            yield
-        else:
-            with T.If(self.part == 0), T.Then():
-                yield
-
     def _share(self, body: Body) -> None:
         """Runs a body for each element of the row, by the item of the team that has it."""
         items, item, total = _items(self.lanes), _ITEM.get(), self.segments * self.size
-        steps = -(-total // (items * self.parts))
-        # Steps in which every item of every team has an element.
-        whole = max(min(total // items - (self.parts - 1) * steps, steps), 0)
+        # Steps, and those in which every item has an element.
+        steps, whole = -(-total // items), total // items
 
         def place(step: ir.Expr) -> ir.Expr:
-            return (self.part * steps + step) * items + item
+            return step * items + item
 
         def take(step: ir.Expr) -> None:
             body(*unflatten(place(step), [self.segments, self.size]))
@@ -262,7 +248,7 @@ def rows(count: int, elements: int, lanes: Lanes) -> Iterator[ir.Expr]:
         lanes: as those of the rows; each team has a row.
     """
     if isinstance(lanes, Team):
-        with teams(lanes, count) as (row, _):
+        with teams(lanes, count) as row:
             yield row
         return
     loop = T.parallel if elements >= PARALLEL_ELEMENTS and count > 1 else T.serial
@@ -271,14 +257,13 @@ def rows(count: int, elements: int, lanes: Lanes) -> Iterator[ir.Expr]:
 
 
 @contextmanager
-def teams(team: Team, count: int, parts: int = 1) -> Iterator[tuple[ir.Expr, ir.Expr]]:
-    """A launch of so many teams for each row; yields the row and the part of it."""
+def teams(team: Team, count: int) -> Iterator[ir.Expr]:
+    """A launch of a team for each row; yields the row."""
     with (
-        T.thread_binding(count * parts, "blockIdx.x") as group,
+        T.thread_binding(count, "blockIdx.x") as group,
         T.thread_binding(team.items, "threadIdx.x") as item,
         T.sblock("row"),
     ):
         before = _ITEM.set(T.axis.spatial(team.items, item))
-        row = T.axis.spatial(count, group // parts)
-        yield row, T.axis.spatial(parts, group % parts)
+        yield T.axis.spatial(count, group)
         _ITEM.reset(before)
