@@ -7,15 +7,15 @@ from tvm.s_tir import transform as S  # noqa: N812
 from odtc.backends.family.family import Family
 from odtc.backends.family.rules import lower_blocks, plain_rules, row_rules
 from odtc.backends.gpu.attention.rules import gpu_attention_rules, has_kernel
-from odtc.backends.gpu.batch_norm import gpu_batch_norm_rules
-from odtc.backends.gpu.column_sums import sum_rules
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
 from odtc.backends.gpu.grouped_loops import GROUPED_LOOPS
-from odtc.backends.gpu.layer_norm import gpu_layer_norm_rules
 from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
+from odtc.backends.gpu.rows.batch_norm import gpu_batch_norm_rules
+from odtc.backends.gpu.rows.column_sums import sum_rules
+from odtc.backends.gpu.rows.layer_norm import gpu_layer_norm_rules
 from odtc.backends.gpu.source import compact_source
 from odtc.backends.gpu.take_gradient import take_gradient_rules
 from odtc.backends.kernels.convolution.rules import convolution_rules

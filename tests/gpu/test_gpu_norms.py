@@ -9,18 +9,18 @@ import pytest
 import torch
 from tvm import tirx
 
-from odtc.backends.gpu.batch_norm import (
+from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.gpu.rows.batch_norm import (
     batch_norm,
     batch_norm_gradient,
     batch_statistics,
 )
-from odtc.backends.gpu.channel_sums import channel_sum_kernel
-from odtc.backends.gpu.column_sums import column_sum_kernel
-from odtc.backends.gpu.cut import cut_of
-from odtc.backends.gpu.known import GPUS
-from odtc.backends.gpu.layer_norm import held_layer_norm, held_layer_norm_gradient, rows_of
-from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
-from odtc.backends.gpu.teams import width_of
+from odtc.backends.gpu.rows.channel_sums import channel_sum_kernel
+from odtc.backends.gpu.rows.column_sums import column_sum_kernel
+from odtc.backends.gpu.rows.cut import cut_of
+from odtc.backends.gpu.rows.layer_norm import held_layer_norm, held_layer_norm_gradient, rows_of
+from odtc.backends.gpu.rows.teams import width_of
 from odtc.backends.kernels.rows.passes import Team
 from tests.gpu.on_device import KINDS, run_kernel
 

@@ -2,7 +2,7 @@
 
 Each takes a channel at a time, whose elements stay in cache between its passes: one for the mean,
 one for the variance and one that writes, or one for both sums and one that writes. GPUs have
-kernels of their own (`backends/gpu/batch_norm.py`).
+kernels of their own (`backends/gpu/rows/batch_norm.py`).
 """
 
 import math

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tvm import ir
 
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.teams import Held
+from odtc.backends.gpu.rows.teams import Held
 from odtc.backends.kernels.norm.batch_norm import Shape
 
 # Floats that an item reads before it computes with them, where a channel is cut into parts.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.channel_sums import channel_sums
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.teams import (
+from odtc.backends.gpu.rows.channel_sums import channel_sums
+from odtc.backends.gpu.rows.teams import (
     added,
     fold,
     lanes_of,

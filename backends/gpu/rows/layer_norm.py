@@ -18,9 +18,9 @@ from functools import partial
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.column_sums import add_parts
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.teams import (
+from odtc.backends.gpu.rows.column_sums import add_parts
+from odtc.backends.gpu.rows.teams import (
     Held,
     arrays_of,
     combined,

@@ -16,9 +16,17 @@ from functools import partial
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.cut import Cut, cut_of
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.teams import Held, combined, each_lane, launch, total_of, where, width_of
+from odtc.backends.gpu.rows.cut import Cut, cut_of
+from odtc.backends.gpu.rows.teams import (
+    Held,
+    combined,
+    each_lane,
+    launch,
+    total_of,
+    where,
+    width_of,
+)
 from odtc.backends.kernels.common.activations import activated
 from odtc.backends.kernels.common.vectors import splat
 from odtc.backends.kernels.norm.batch_norm import Shape, batch_norm_rules

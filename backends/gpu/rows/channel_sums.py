@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.cut import cut_of
 from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.teams import Held, combined, launch, total_of, where, width_of
+from odtc.backends.gpu.rows.cut import cut_of
+from odtc.backends.gpu.rows.teams import Held, combined, launch, total_of, where, width_of
 from odtc.backends.kernels.common.operand import shape_of
 from odtc.backends.kernels.norm.batch_norm import Shape
 from odtc.backends.kernels.rows.passes import row_kernel
