@@ -8,8 +8,8 @@ from odtc.backends.family.family import Family
 from odtc.backends.family.rules import lower_blocks, plain_rules, row_rules
 from odtc.backends.gpu.attention.rules import gpu_attention_rules, has_kernel
 from odtc.backends.gpu.concat import concat_rules
-from odtc.backends.gpu.grouped_convolution import grouped_rules as gpu_grouped_rules
-from odtc.backends.gpu.grouped_loops import GROUPED_LOOPS
+from odtc.backends.gpu.grouped.loops import GROUPED_LOOPS
+from odtc.backends.gpu.grouped.rules import grouped_rules as gpu_grouped_rules
 from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS

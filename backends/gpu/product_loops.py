@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
-from odtc.backends.gpu import grouped_weights
+from odtc.backends.gpu.grouped import weights
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, SINGLE
 from odtc.backends.gpu.product import emit_product
@@ -189,7 +189,7 @@ def _data_gradient_with_holes(product: Product, gpu: Gpu) -> None:
 def _weight_gradient(product: Product, gpu: Gpu) -> None:
     """`dw[m, c, t] = sum over n, o of x[n, c, o * stride + t * dilation - pad] * dy[n, m, o]`."""
     if _is_narrow(product, gpu):
-        grouped_weights.weight_gradient(product, gpu)
+        weights.weight_gradient(product, gpu)
         return
     (x, dy), (axes, _) = product.operands, _axes(product.numbers)
     batch, channels, *_ = _sizes(x)
@@ -234,8 +234,8 @@ def _is_narrow(product: Product, gpu: Gpu) -> bool:
     rows, channels, *taps = _sizes(product.result)
     size = math.prod(taps)
     is_window = len(taps) == _PLANE and size > 1 and channels * size <= _NARROW
-    at_once = grouped_weights.windows_at_once(rows, size, gpu)
-    return is_window and at_once == grouped_weights.MOST_WINDOWS
+    at_once = weights.windows_at_once(rows, size, gpu)
+    return is_window and at_once == weights.MOST_WINDOWS
 
 
 GPU_LOOPS: dict[str, Callable[[Product, Gpu], None]] = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.grouped_loops import GROUPED_LOOPS
+from odtc.backends.gpu.grouped.loops import GROUPED_LOOPS
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.kernels.product.fused import Product

@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.grouped_weights import weight_gradient
-from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.strips import (
+from odtc.backends.gpu.grouped.strips import (
     Place,
     Strips,
     columns_backward,
@@ -26,6 +24,8 @@ from odtc.backends.gpu.strips import (
     strips_of,
     two_axes,
 )
+from odtc.backends.gpu.grouped.weights import weight_gradient
+from odtc.backends.gpu.machine import Gpu
 from odtc.backends.kernels.common.places import Readable, index, load, unflatten
 from odtc.backends.kernels.product.fused import Product
 

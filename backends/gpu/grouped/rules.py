@@ -1,6 +1,6 @@
 """2-D convolutions in groups and their gradients on a GPU.
 
-Their loops are written once it is known what is fused after them (`grouped_loops.py`), unless a
+Their loops are written once it is known what is fused after them (`loops.py`), unless a
 window is large: then each result is a plain sum.
 """
 

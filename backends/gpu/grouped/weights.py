@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.machine import Gpu
-from odtc.backends.gpu.strips import (
+from odtc.backends.gpu.grouped.strips import (
     Place,
     Strips,
     add_to,
@@ -33,6 +32,7 @@ from odtc.backends.gpu.strips import (
     strips_of,
     two_axes,
 )
+from odtc.backends.gpu.machine import Gpu
 from odtc.backends.kernels.common.places import index, unflatten
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 from odtc.backends.kernels.product.fused import Product

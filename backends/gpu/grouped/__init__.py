@@ -1,0 +1,1 @@
+"""Convolutions in groups on a GPU, in strips of columns."""
