@@ -10,6 +10,7 @@ from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import ANYTHING, FLAG, TEXT, optional
 from odtc.core.options.trainer_kinds import READ
 from odtc.core.specs import Role
+from odtc.runtime_rpc.data.fitting.looking import look_of_evaluation, looked_at
 from odtc.runtime_rpc.data.tables.frames import by_names
 from odtc.runtime_rpc.data.tables.ordering import Ordering
 from odtc.runtime_rpc.evaluations import Evaluations
@@ -57,10 +58,17 @@ class Evaluating(DeviceState):
             DeviceError: the device failed.
             UsageError: the step keeps no averages.
         """
-        found = by_names(x, self._manifest.of_role(Role.INPUT), self._columns)
-        for note in found.notes:
+        items = self._manifest.of_role(Role.INPUT)
+        found = by_names(x, items, self._columns)
+        arrays, notes = looked_at(found.feed, items, look_of_evaluation)
+        for note in (*found.notes, *notes):
             warn_caller(note)
-        return self._evaluations.of(found.feed, output, self._instead(ema))
+        return self._evaluated(arrays, output, ema=ema)
+
+    @alone
+    def _evaluated(self, x: Feed, output: str | None, *, ema: bool) -> np.ndarray:
+        """The same of arrays that somebody has looked at."""
+        return self._evaluations.of(x, output, self._instead(ema))
 
     def _trained_columns(self) -> Mapping[str, Sequence[str]]:
         """Names of the columns of each input in the last run; else those that it normalises."""

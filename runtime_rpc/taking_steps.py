@@ -10,6 +10,7 @@ from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import ANYTHING, whole_from
 from odtc.core.specs import Role
+from odtc.runtime_rpc.data.fitting.looking import hidden_numbers
 from odtc.runtime_rpc.data.objects.pairing import Pairing
 from odtc.runtime_rpc.data.tables.ordering import Ordering
 from odtc.runtime_rpc.evaluating import Evaluating
@@ -32,6 +33,7 @@ from odtc.runtime_rpc.not_finite import is_marked, not_finite
 
 # A loss that is not finite may come from the loss scale, which sinks then; below this it does not.
 _LEAST_SCALE, _SCALE = 2.0**-14, "update/loss-scale"
+_HIDDEN = "the loss does not always show it; look for such values in the data"
 # The number of a call is an int32.
 MOST_CALLS = 2**31 - 1
 
@@ -49,7 +51,7 @@ class TakingSteps(Evaluating):
         self._converter, self._evaluations = feeding_of(manifest, self._engine)
         self._ordering = Ordering(manifest.of_role(Role.INPUT))
         self._label_weights, self._label_weight = LabelWeights(manifest), 1.0
-        self._said_unlabelled = False
+        self._said_unlabelled = self._said_hidden = False
         self._length = manifest.length
 
     @property
@@ -145,6 +147,9 @@ class TakingSteps(Evaluating):
         if not fed.label_weight and not self._said_unlabelled:
             # Now: a loader may fill the same arrays again before the step is over.
             fed.uncounted = str(uncounted(self._manifest, fed.whole))
+        # Who has such batches left out knows of them.
+        if not (self._said_hidden or self._manifest.skips):
+            fed.hidden = hidden_numbers(fed.whole)
         return fed
 
     def _take(
@@ -163,6 +168,9 @@ class TakingSteps(Evaluating):
                 raise not_finite(loss, number + 1, rate, fed, self._kept())
             self._label_weight = steps[number - first].label_weight
             self._length = steps[number - first].length
+            if (said := steps[number - first].hidden) and not self._said_hidden:
+                self._said_hidden = True
+                warn_caller(f"step {number + 1}: {said}: {_HIDDEN}")
             if not self._label_weight and not self._said_unlabelled:
                 self._said_unlabelled = True
                 warn_caller(first_text(number + 1, steps[number - first].uncounted))

@@ -125,13 +125,14 @@ class Fed:
         length: at which the step is taken, where it has several; else 0.
         label_weight: what the labels weigh together; see `LabelWeights`.
         uncounted: why no label counts, where none does and nobody has said so yet.
+        hidden: which numbers are not finite, where some are and nobody has said so yet.
     """
 
     def __init__(
         self, whole: Mapping[Argument, np.ndarray], micro_batches: int, length: int
     ) -> None:
         self.whole, self._micro_batches, self.length = whole, micro_batches, length
-        self.label_weight, self.uncounted = 1.0, ""
+        self.label_weight, self.uncounted, self.hidden = 1.0, "", ""
 
     @property
     def has_features(self) -> bool:

@@ -53,9 +53,7 @@ class Trained(Protocol):
         self, batches: Iterable[Any], lr: Callable[[int], float], steps_per_call: int = 1
     ) -> Iterator[float]: ...
 
-    def evaluate(  # noqa: D102
-        self, x: Any, output: str | None = None, *, ema: bool = False
-    ) -> np.ndarray: ...
+    def _evaluated(self, x: Any, output: str | None, *, ema: bool) -> np.ndarray: ...
 
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]: ...  # noqa: D102
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102

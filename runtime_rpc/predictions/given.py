@@ -16,7 +16,7 @@ import numpy as np
 from odtc.core.artifact.manifest import Evaluation
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import Role
-from odtc.runtime_rpc.data.fitting.said import notes_of_input
+from odtc.runtime_rpc.data.fitting.looking import look_of_prediction, looked_at
 from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.names import LABELS
 from odtc.runtime_rpc.data.objects.given import are_documents, is_indexed, is_pair, refuse_splits
@@ -50,7 +50,8 @@ def predicted(
     feeds = None if evaluation is None else _feeds(trainer, data, options, evaluation)
     if feeds is None or evaluation is None:
         # Of an unknown output it says which there are.
-        return trainer.evaluate(_looked_at(_inputs_alone(data, trainer), trainer), output, ema=ema)
+        x = _looked_at(_inputs_alone(data, trainer), trainer)
+        return trainer._evaluated(x, output, ema=ema)
     name = evaluation.output.name
     found = [each[name] for each in outputs_of(trainer, feeds, [evaluation], ema=ema)]
     return joined(found, evaluation)
@@ -85,16 +86,10 @@ def _looked_at(x: Any, trainer: Predicting) -> Any:
     """Inputs as arrays; says of them what `fit` says of its own."""
     items = trainer.manifest.of_role(Role.INPUT)
     x = Ordering(items)(x, lambda: trainer._columns)
-    if not isinstance(x, Mapping) and len(items) != 1:
-        # Evaluating it says which there are.
-        return x
-    given = x if isinstance(x, Mapping) else {items[0].spec.name: x}
-    arrays = {name: as_array(value, f"input {name}") for name, value in given.items()}
-    for item in items:
-        if item.spec.name in arrays:
-            for note in notes_of_input(arrays[item.spec.name], item, "data", is_predicted=True):
-                warn_caller(note)
-    return arrays if isinstance(x, Mapping) else next(iter(arrays.values()))
+    arrays, notes = looked_at(x, items, look_of_prediction)
+    for note in notes:
+        warn_caller(note)
+    return arrays
 
 
 def _feeds(

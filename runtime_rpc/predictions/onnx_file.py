@@ -59,8 +59,8 @@ class OnnxPredictor:
         self._columns = column_names_in(model)
         self._evaluations = Evaluations(self.manifest, _Runs(engine, where))  # type: ignore[arg-type]
 
-    def evaluate(
-        self, x: Mapping[str, np.ndarray], output: str | None = None, *, ema: bool = False
+    def _evaluated(
+        self, x: Mapping[str, np.ndarray], output: str | None, *, ema: bool
     ) -> np.ndarray:
         """An output for any number of samples; see `Trainer.evaluate`."""
         assert not ema

@@ -28,9 +28,7 @@ class Predicting(Protocol):
     @property
     def _columns(self) -> Mapping[str, Sequence[str]]: ...
 
-    def evaluate(  # noqa: D102
-        self, x: Any, output: str | None = None, *, ema: bool = False
-    ) -> np.ndarray: ...
+    def _evaluated(self, x: Any, output: str | None, *, ema: bool) -> np.ndarray: ...
 
 
 def feeds_of(
@@ -61,7 +59,7 @@ def outputs_of(
     """
     names = [each.output.name for each in evaluated]
     for x in feeds:
-        yield {name: trainer.evaluate(x, name, ema=ema) for name in names}
+        yield {name: trainer._evaluated(x, name, ema=ema) for name in names}
 
 
 def joined(parts: Sequence[np.ndarray], evaluation: Evaluation) -> np.ndarray:

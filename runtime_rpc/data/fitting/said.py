@@ -53,8 +53,14 @@ def note_of_numbers(
 
     Those that stay in their file are not read for it: `Taking` looks at what is taken of them.
     """
-    if array.dtype.kind != "f" or is_mapped(array) or not array.ndim:
-        return
+    if said := wrong_numbers(array, item):
+        yield f"{where}: {said}: {what} over them is none"
+
+
+def wrong_numbers(array: np.ndarray, item: Argument) -> str:
+    """How many numbers are not finite, and the first of them; empty where all are."""
+    if array.dtype.kind != "f" or is_mapped(array) or not array.ndim or _is_finite(array):
+        return ""
     count, first = 0, None
     step = max(_PIECE * len(array) // max(array.size, 1), 1)
     for start in range(0, len(array), step):
@@ -63,12 +69,18 @@ def note_of_numbers(
             at = np.unravel_index(int(wrong.argmax()), wrong.shape)
             first = (start + int(at[0]), *map(int, at[1:]))
         count += int(wrong.sum())
-    if first is not None:
-        yield (
-            f"{where}: {count} of {array.size} numbers of {printable(item.spec.name)} are not "
-            f"finite, the first is {array[first]} in sample {_sample_of(first, array, item)}: "
-            f"{what} over them is none"
-        )
+    if first is None:
+        return ""
+    return (
+        f"{count} of {array.size} numbers of {printable(item.spec.name)} are not finite, the first "
+        f"is {array[first]} in sample {_sample_of(first, array, item)}"
+    )
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    """Whether a sum shows that all are, in a fraction of the time; it may overflow."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(array.sum()))
 
 
 def _sample_of(index: tuple[int, ...], array: np.ndarray, item: Argument) -> int:

@@ -114,7 +114,7 @@ class Validation:
             if self.is_whole and samples < self._part:
                 break
             scores = {
-                each.output.name: trainer.evaluate(x, each.output.name, ema=self.ema)
+                each.output.name: trainer._evaluated(x, each.output.name, ema=self.ema)
                 for each in self.evaluated
             }
             for term, total in zip(self._terms, losses, strict=True):
