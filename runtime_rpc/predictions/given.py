@@ -23,6 +23,7 @@ from odtc.runtime_rpc.data.objects.given import are_documents, is_indexed, is_pa
 from odtc.runtime_rpc.data.objects.indexed import indexed
 from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
 from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.data.objects.ragged import predicted_rows
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.readers import noted, read_inputs
 from odtc.runtime_rpc.data.source import Source, notes_of
@@ -123,7 +124,7 @@ def _source(
     wanted = wanted_by(manifest, options, columns=trainer._columns)
     wanted = replace(wanted, inputs_alone=True)
     if are_rows(data, wanted):
-        return indexed(data, manifest, inputs_alone=True)
+        return _asked_for(data, trainer)
     if are_token_rows(data, wanted) or are_documents(data, options):
         return rows_of_documents(data, wanted)
     if is_frame(data) and len(wanted.inputs) > 1:
@@ -131,8 +132,14 @@ def _source(
         return noted(read_frame(data, wanted), wanted, [*manifest.bound])
     is_array = is_frame(data) or isinstance(data, Mapping)
     if not is_array and is_indexed(data):
-        return indexed(data, manifest, inputs_alone=True)
+        return _asked_for(data, trainer)
     return None
+
+
+def _asked_for(data: Any, trainer: Predicting) -> Source:
+    """Samples of which each is asked for by its number."""
+    source = indexed(data, trainer.manifest, inputs_alone=True)
+    return predicted_rows(source, trainer.manifest, trainer.can_fill_rows)
 
 
 def _are_batches(data: Any) -> bool:

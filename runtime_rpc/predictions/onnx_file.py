@@ -59,6 +59,10 @@ class OnnxPredictor:
         self._columns = column_names_in(model)
         self._evaluations = Evaluations(self.manifest, _Runs(engine, where))  # type: ignore[arg-type]
 
+    def can_fill_rows(self) -> bool:
+        """See `Trainer.can_fill_rows`: a file has one size, or rows of any."""
+        return False
+
     def _evaluated(
         self, x: Mapping[str, np.ndarray], output: str | None, *, ema: bool
     ) -> np.ndarray:

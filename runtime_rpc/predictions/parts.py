@@ -28,6 +28,8 @@ class Predicting(Protocol):
     @property
     def _columns(self) -> Mapping[str, Sequence[str]]: ...
 
+    def can_fill_rows(self) -> bool: ...  # noqa: D102
+
     def _evaluated(self, x: Any, output: str | None, *, ema: bool) -> np.ndarray: ...
 
 

@@ -4,7 +4,7 @@ A sample has the shape of what a step takes without the axis that samples lie al
 that axis, too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ def are_rows(data: Any, wanted: Wanted) -> bool:
     try:
         named = naming.named(first)
         return all(
-            _shape(named[item.spec.name]) == shape
-            for item, shape in _of_a_sample((*wanted.inputs, *wanted.read_labels))
+            _is_as(_shape(named[item.spec.name]), shape, open_axes)
+            for item, shape, open_axes in _of_a_sample(wanted)
         )
     except (DataError, TypeError, ValueError):
         # Another kind of data says what is wrong with it.
@@ -49,19 +49,28 @@ def are_token_rows(data: Any, wanted: Wanted) -> bool:
     return is_row and takes_tokens(wanted)
 
 
-def _of_a_sample(items: Iterable[Argument]) -> list[tuple[Argument, tuple[int, ...]]]:
-    """Inputs and labels, with the shape of each in a sample.
+def _of_a_sample(wanted: Wanted) -> list[tuple[Argument, tuple[int, ...], set[int]]]:
+    """Inputs and labels, with the shape of each in a sample and the axes that have any length.
 
     Raises:
         ValueError: one has no samples, or several of a sample's numbers lie along their axis.
     """
     found = []
-    for item in items:
-        place, shape = item.place, item.spec.shape
+    for item in (*wanted.inputs, *wanted.read_labels):
+        place, shape, name = item.place, item.spec.shape, item.spec.name
         if place is None or (place.outer, place.inner) != (1, 1):
             raise ValueError(item.spec)
-        found.append((item, (*shape[: place.axis], *shape[place.axis + 1 :])))
+        axes = wanted.rows[name].axes if wanted.rows and name in wanted.rows else ()
+        of_a_sample = (*shape[: place.axis], *shape[place.axis + 1 :])
+        found.append((item, of_a_sample, {axis - (axis > place.axis) for axis in axes}))
     return found
+
+
+def _is_as(found: tuple[int, ...], wanted: tuple[int, ...], open_axes: set[int]) -> bool:
+    """Whether a shape is another one, but for axes that have any length."""
+    return len(found) == len(wanted) and all(
+        axis in open_axes or size == wanted[axis] for axis, size in enumerate(found)
+    )
 
 
 def _shape(value: Any) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
+from odtc.core.ir.place import join
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.ahead import ahead
 from odtc.runtime_rpc.data.objects.indexed import Indexed
@@ -107,6 +108,62 @@ def ragged(
         "left of each length is filled up"
     )
     return replace(found, notes=(*source.notes, note), lengths=(*lengths,))
+
+
+@dataclass(frozen=True)
+class Filled(Indexed):
+    """A dataset that is predicted, whose samples are all filled up to the longest of them.
+
+    Attributes:
+        rows: of the step.
+        width: places of the longest.
+    """
+
+    rows: Rows | None = None
+    width: int = 0
+
+    def stacked(
+        self, items: Sequence[Mapping[str, object]], arguments: Sequence[Argument]
+    ) -> Arrays:
+        """See `Indexed.stacked`."""
+        assert self.rows
+        alone = super()
+        full = [self.rows.fit(alone.stacked([item], arguments), self.width) for item in items]
+        return {
+            each.spec.name: join([one[each.spec.name] for one in full], each.place)
+            if each.place
+            else full[0][each.spec.name]
+            for each in arguments
+        }
+
+
+def predicted_rows(source: Indexed, manifest: Manifest, is_exact: Callable[[], bool]) -> Indexed:
+    """A dataset whose outputs are one array, by a step of several lengths.
+
+    Args:
+        source: the dataset, of inputs alone.
+        manifest: of the step.
+        is_exact: whether what fills rows up changes nothing before it.
+
+    Raises:
+        DataError: samples differ in length, and cannot be filled up.
+    """
+    if not manifest.shorter:
+        return source
+    rows = Rows(manifest)
+    each = (np.array([number]) for number in range(source.count))
+    widths = [rows.width(x) for x, _ in ahead(source.take, each)]
+    if len({*widths}) < 2:
+        return source
+    if not is_exact():
+        raise _not_alike(source, rows, widths, NOT_EXACT)
+    note = (
+        f"{source.where}: rows have {min(widths)} to {max(widths)} places, and are filled up to "
+        f"{max(widths)}: what an output has behind the last place of a sample is of no sample"
+    )
+    known = {each.name: getattr(source, each.name) for each in fields(source)}
+    known["notes"] = (*source.notes, note)
+    return Filled(**known, rows=rows, width=max(widths))
 
 
 def _length(rows: Rows, arrays: Arrays, width: int, why: str) -> int:

@@ -118,6 +118,53 @@ def test_a_run_is_that_of_rows_alone_and_goes_on_to_the_bit(
         np.testing.assert_array_equal(found[name], value, name)
 
 
+def test_a_list_of_samples_is_no_list_of_batches(tmp_path: Path) -> None:
+    path = save(decoder(is_causal=True, has_mask=False), tmp_path / "m.onnx")
+    artifact = odtc.compile(path, TARGET, batch=BATCH, loss=LOSS, lengths=LENGTHS)
+    of = Tokens(SIZES)
+    # Of as many places as a batch has samples, too.
+    samples = [tuple(row) for row in of.rows]
+    weights = []
+    for data in (samples, Pairs(samples)):
+        with artifact.trainer(threads=1) as trainer:
+            with pytest.warns(UserWarning, match="samples by length: 5 at 4, 4 at 8, 4 at 12"):
+                trainer.fit(data, lr=LR, seed=1)
+            weights.append(trainer.parameters())
+            with pytest.warns(UserWarning, match="rows have 1 to 12 places"):
+                found = trainer.predict(data)
+            assert found.shape == (len(SIZES), 12, WORDS)
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(weights[1][name], value)
+
+
+class Pairs:
+    """A dataset of pairs."""
+
+    def __init__(self, samples: list[tuple[Any, Any]]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, number: int) -> tuple[Any, Any]:
+        return self.samples[number]
+
+
+def test_samples_of_several_lengths_are_predicted(artifact: odtc.Artifact) -> None:
+    of = Tokens(SIZES)
+    with artifact.trainer(threads=1) as trainer:
+        with pytest.warns(UserWarning, match="rows have 1 to 12 places, and are filled up to 12"):
+            found = trainer.predict(of)
+        assert found.shape == (len(SIZES), 12, WORDS)
+        for number, size in enumerate(SIZES):
+            item = of[number]
+            fed = {name: item[name][None] for name in ("input_ids", "attention_mask")}
+            np.testing.assert_allclose(
+                found[number, :size], trainer.evaluate(fed)[0], rtol=0, atol=1e-5
+            )
+        assert trainer.predict(Tokens((5, 5, 5))).shape == (3, 5, WORDS)
+
+
 def test_a_dataset_of_one_length_stays_as_it_is(artifact: odtc.Artifact) -> None:
     of = source(artifact, (6, 7, 8, 5))
     manifest = artifact.manifest
@@ -141,6 +188,8 @@ def test_what_cannot_be_filled_up_is_refused_before_the_first_step(tmp_path: Pat
         with pytest.raises(DataError, match="rows have 5 places, and cannot be filled up or cut"):
             trainer.fit(Unmasked((5, 4)), lr=LR)
         trainer.fit(Unmasked((4, 4, 4)), lr=LR)
+        with pytest.raises(DataError, match="rows of 4, 8 places, and cannot be filled up"):
+            trainer.predict(Unmasked((4, 8, 4)))
     with (
         pytest.raises(DataError, match="rows have 13 places that count; the longest"),
         odtc.compile(
