@@ -49,7 +49,7 @@ class TakingSteps(Evaluating):
         """Makes what turns batches into steps, once there is an engine."""
         manifest = self._manifest
         self._converter, self._evaluations = feeding_of(manifest, self._engine)
-        self._ordering = Ordering(manifest.of_role(Role.INPUT))
+        self._ordering = Ordering(manifest.of_role(Role.INPUT), is_one_run=False)
         self._label_weights, self._label_weight = LabelWeights(manifest), 1.0
         self._said_unlabelled = self._said_hidden = False
         self._length = manifest.length
@@ -141,6 +141,7 @@ class TakingSteps(Evaluating):
             yield from self._take(steps, upcoming.look, schedule)
 
     def _fed(self, x: Feed, y: Feed | None) -> Fed:
+        self._ordering.look_at_rows(x, y)
         fed = self._converter.fed(self._ordering(x, self._trained_columns), y)
         # Here, as a loader may fill the same arrays again.
         fed.label_weight = self._label_weights.of(fed.whole)

@@ -137,6 +137,7 @@ class Passes:
     def one_pass(self) -> Iterator[Batch]:
         """The arrays of one pass, as they come."""
         for x, y in pairs(self.data, self._as_pair, _PAIRS):
+            self._ordering.look_at_rows(x, y)
             yield self._arrays(Role.INPUT, x), self._arrays(Role.LABEL, y)
 
     def _reach(self, step: int) -> None:
@@ -172,6 +173,7 @@ class Passes:
             number += 1
 
     def _joined(self, rest: Batch | None, part: tuple[Any, Any]) -> Batch:
+        self._ordering.look_at_rows(*part)
         fed = self._arrays(Role.INPUT, part[0]), self._arrays(Role.LABEL, part[1])
         now = self._taking(fed[0]), self._taking(fed[1])
         for note in self._taking.untold():

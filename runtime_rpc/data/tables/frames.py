@@ -88,18 +88,25 @@ def note_of_rows(x: Any, y: Any) -> Iterator[str]:
     """What is said of inputs and labels of pandas whose rows have the same names in another order.
 
     Pandas puts together what has the same name in the index; here rows go by their places.
+
+    Args:
+        x: an input, or inputs by name.
+        y: a label, or labels by name.
     """
-    one, other = getattr(x, "index", None), getattr(y, "index", None)
+    given = [part for each in (x, y) for part in (each.values() if _is_named(each) else [each])]
     # A list has a method of that name.
-    if one is None or other is None or not (hasattr(one, "equals") and hasattr(other, "equals")):
-        return
-    if one.equals(other):
-        return
-    if len(one) == len(other) and not len(one.symmetric_difference(other)):
+    found: list[Any] = [getattr(each, "index", None) for each in given]
+    indices = [each for each in found if hasattr(each, "equals")]
+    others = [i for i in indices[1:] if not indices[0].equals(i) and len(i) == len(indices[0])]
+    if any(not len(indices[0].symmetric_difference(other)) for other in others):
         yield (
-            "data: the rows of the inputs and of the labels have the same index in another order; "
-            "they go by their places: y.loc[x.index] puts labels into the order of the inputs"
+            "data: rows that are fed together have the same index in another order; they go by "
+            "their places: y.loc[x.index] puts labels into the order of the inputs"
         )
+
+
+def _is_named(given: Any) -> bool:
+    return isinstance(given, Mapping)
 
 
 def _chosen(names: list[str], item: Argument, trained: Sequence[str], where: str) -> list[str]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from odtc.core.errors import DataError
 from odtc.core.options.caller_warning import warn_caller
+from odtc.core.printable import printable
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.names import listed
-from odtc.runtime_rpc.data.tables.frames import by_names
+from odtc.runtime_rpc.data.tables.frames import by_names, note_of_rows
 
 Columns = Mapping[str, Sequence[str]]
 
@@ -26,13 +27,17 @@ class Ordering:
 
     Args:
         inputs: of the step.
+        is_one_run: whether batches are of the same data, where an array among DataFrames has
+            columns that nothing tells; it is told of, and not refused, where they are not.
 
     Attributes:
         names: of the columns of each input, in their order, as far as there were some.
     """
 
-    def __init__(self, inputs: Sequence[Argument]) -> None:
-        self._inputs = inputs
+    def __init__(self, inputs: Sequence[Argument], *, is_one_run: bool = True) -> None:
+        self._inputs, self._is_one_run = inputs, is_one_run
+        # Inputs that were fed without names.
+        self._unnamed = set[str]()
         self.names: dict[str, tuple[str, ...]] = {}
         self._told = set[str]()
 
@@ -56,10 +61,12 @@ class Ordering:
             measured: names of what was read for a validation, before there was a DataFrame.
 
         Raises:
-            DataError: as of `by_names`; a validation was read in another order.
+            DataError: as of `by_names`; a validation was read in another order; some batches are
+                DataFrames, and others arrays.
         """
         trained = self.names or known()
         found = by_names(feed, self._inputs, trained)
+        self._note_unnamed(feed, found.columns)
         if not found.columns:
             return feed
         if not trained and are_turned(found.columns, before):
@@ -67,10 +74,47 @@ class Ordering:
         if not trained:
             _check_measured(found.columns, measured)
         self.names = {**self.names, **found.columns}
-        for note in {*found.notes} - self._told:
+        self._check_named()
+        for note in found.notes:
+            self._tell(note)
+        return found.feed
+
+    def look_at_rows(self, x: Any, y: Any) -> None:
+        """Tells once where rows that are fed together have names in another order."""
+        for note in note_of_rows(x, y):
+            self._tell(note)
+
+    def _note_unnamed(self, feed: Any, columns: Columns) -> None:
+        fed = [*feed] if isinstance(feed, Mapping) else [i.spec.name for i in self._inputs[:1]]
+        self._unnamed |= {*fed} - columns.keys()
+        self._check_named()
+
+    def _check_named(self) -> None:
+        """Checks that the columns of an input have names in all batches, or in none.
+
+        Raises:
+            DataError: they have not, and all batches are of the same data.
+        """
+        both = self._unnamed & self.names.keys()
+        if not both:
+            return
+        name = min(both)
+        said = (
+            f"some batches of {printable(name)} are DataFrames, with the columns "
+            f"{listed(self.names[name])}, and others have no names"
+        )
+        if self._is_one_run:
+            raise DataError(
+                f"{said}: nothing says which of their columns is which",
+                where="data",
+                hint="give all batches as DataFrames, or all as arrays: frame[NAMES].to_numpy()",
+            )
+        self._tell(f"{said}: their columns are taken by their places")
+
+    def _tell(self, note: str) -> None:
+        if note not in self._told:
             self._told.add(note)
             warn_caller(note)
-        return found.feed
 
 
 def _check_measured(found: Columns, measured: Columns) -> None:

@@ -251,6 +251,42 @@ def test_rows_that_have_another_order_are_told(artifact: odtc.Artifact):
         assert not any("index" in str(each.message) for each in caught)
 
 
+@pytest.mark.parametrize("form", ["step", "fit", "train", "validation", "by name"])
+def test_rows_of_a_batch_that_have_another_order_are_told(artifact: odtc.Artifact, form: str):
+    """Of a batch as of all samples."""
+    trainer = artifact.trainer(threads=1)
+    batch: Any = (FRAME[:BATCH], pandas.Series(Y)[:BATCH][::-1])
+    if form == "by name":
+        batch = ({"input": batch[0]}, {"label": batch[1]})
+    calls: dict[str, Any] = {
+        "validation": lambda: trainer.fit([(X, Y)], lr=0.1, validation=[batch]),
+        "fit": lambda: trainer.fit([batch] * 2, lr=0.1),
+        "train": lambda: [*trainer.train([batch] * 2, lr=0.1)],
+    }
+    call = calls.get(form, lambda: trainer.step(*batch, lr=0.1))
+    with pytest.warns(UserWarning, match="the same index in another order; they go by") as told:
+        call()
+    assert sum("same index" in str(each.message) for each in told) == 1
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_arrays_among_frames_have_columns_that_nothing_tells(artifact: odtc.Artifact, turned: bool):
+    trainer = artifact.trainer(threads=1)
+    given: Any = [(FRAME[:8], Y[:8]), (X[8:16], Y[8:16])]
+    given = given[::-1] if turned else given
+    said = "some batches of input are DataFrames, with the columns a, b, c, d, e, f, and others"
+    for data in (given, iter(given)):
+        with pytest.raises(DataError, match=said):
+            trainer.fit(data, lr=0.1)
+    with pytest.raises(DataError, match=said):
+        trainer.predict(given)
+    with pytest.raises(DataError, match=said):
+        trainer.fit((X, Y), lr=0.1, validation=given)
+    trainer.step(*given[0], lr=0.1)
+    with pytest.warns(UserWarning, match=f"{said}.*by their places"):
+        trainer.step(*given[1], lr=0.1)
+
+
 @pytest.mark.parametrize(
     "labels",
     [
