@@ -15,7 +15,7 @@ from odtc.runtime_rpc.data.fitting.said import note_of_balance, note_of_numbers,
 from odtc.runtime_rpc.data.fitting.shapes import note_of_shape, with_axes_of_one
 from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.mapped import is_mapped, let_go
-from odtc.runtime_rpc.data.names import listed
+from odtc.runtime_rpc.data.names import listed, sample_among
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
 from odtc.runtime_rpc.feed.batches import count_samples, fitted_argument
@@ -86,7 +86,7 @@ class Samples(Source):
         }
         for name, array in found.items():
             if self.looking and is_mapped(arrays[name]):
-                self.looking.look(array, name)
+                self.looking.look(array, name, sample_among(numbers.tolist()))
         return found
 
     def digest(self) -> str:

@@ -9,13 +9,18 @@ from odtc.core.errors import DataError
 from odtc.core.ir.place import Place
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Classes, TensorSpec
+from odtc.runtime_rpc.data.names import ToldSample, sample_of_all
 
 # What segmentations label pixels with that belong to no class.
 _VOID = 255
 
 
 def check_class_numbers(
-    labels: np.ndarray, classes: Classes, spec: TensorSpec, place: Place | None
+    labels: np.ndarray,
+    classes: Classes,
+    spec: TensorSpec,
+    place: Place | None,
+    told: ToldSample = sample_of_all,
 ) -> None:
     """Checks labels before they are cast.
 
@@ -24,6 +29,7 @@ def check_class_numbers(
         classes: that there are.
         spec: of the labels.
         place: where the samples lie in them; along axis 0 where nothing shows it.
+        told: what a sample is called, by its number in the labels.
 
     Raises:
         DataError: they have an axis too many, are no integers, or one is outside the classes.
@@ -36,6 +42,13 @@ def check_class_numbers(
             where=spec.name,
             hint="number the classes from 0: {name: n for n, name in enumerate(sorted(NAMES))}; a "
             "file, or arrays of all samples, may have names",
+        )
+    if labels.dtype == object and (missing := [n for n, e in enumerate(labels.flat) if e is None]):
+        raise DataError(
+            f"{len(missing)} of {labels.size} labels are missing: None",
+            where=f"{spec.name}, {told(_sample_of(labels, missing[0], place or Place(0)))}",
+            hint="leave these samples out; or give such a label the number -100, and compile with "
+            "--loss 'cross-entropy{ignore-index=-100}'",
         )
     if labels.dtype.kind not in "iu":
         raise DataError(
@@ -53,7 +66,7 @@ def check_class_numbers(
         sample = _sample_of(labels, first, place or Place(0))
         raise DataError(
             f"label {labels.flat[first]} is outside [0, {classes.count}){also}",
-            where=f"{spec.name}, sample {sample}",
+            where=f"{spec.name}, {told(sample)}",
             hint=f"the model has {classes.count} classes, counted from 0"
             + _how_to_ignore(int(labels.flat[first]), classes),
         )

@@ -9,7 +9,7 @@ import numpy as np
 from odtc.core.errors import DataError
 from odtc.core.printable import printable
 from odtc.core.specs import Argument
-from odtc.runtime_rpc.data.names import classes_text, listed
+from odtc.runtime_rpc.data.names import ToldSample, classes_text, listed, sample_of_all
 
 _WORDS = "US"
 # Beyond it, no number is one of a class.
@@ -32,7 +32,13 @@ class Labels:
     note: str = ""
 
 
-def as_labels(array: np.ndarray, item: Argument, known: Sequence[str], where: str) -> Labels:
+def as_labels(
+    array: np.ndarray,
+    item: Argument,
+    known: Sequence[str],
+    where: str,
+    told: ToldSample = sample_of_all,
+) -> Labels:
     """The labels of samples.
 
     Names are numbered in their order, as folders of images are, or as `known` has them.
@@ -42,6 +48,7 @@ def as_labels(array: np.ndarray, item: Argument, known: Sequence[str], where: st
         item: what the step takes.
         known: names of the classes by their numbers; none where nobody knows them.
         where: they come from, for messages.
+        told: what a sample is called, by its number in the array.
 
     Raises:
         DataError: they are names, and the step takes none, has another number of classes, or knows
@@ -49,7 +56,7 @@ def as_labels(array: np.ndarray, item: Argument, known: Sequence[str], where: st
     """
     name = printable(item.spec.name)
     if item.classes is not None:
-        _check_there(array, name, where)
+        check_there(array, name, where, told)
     if are_words(array):
         return _numbered(array.astype(str), item, known, where)
     if item.classes is None:
@@ -67,7 +74,7 @@ def as_labels(array: np.ndarray, item: Argument, known: Sequence[str], where: st
     return Labels(array)
 
 
-def _check_there(array: np.ndarray, name: str, where: str) -> None:
+def check_there(array: np.ndarray, name: str, where: str, told: ToldSample = sample_of_all) -> None:
     """Checks that no label of a class is missing: tables have None or NaN there.
 
     Raises:
@@ -84,7 +91,7 @@ def _check_there(array: np.ndarray, name: str, where: str) -> None:
     first = int(np.flatnonzero(missing)[0])
     raise DataError(
         f"{np.count_nonzero(missing)} of {missing.size} labels of {name} are missing, the first of "
-        f"sample {first * len(array) // missing.size}",
+        + told(first * len(array) // missing.size),
         where=where,
         hint="leave these samples out; or number the classes from 0, give such a label the number "
         "-100, and compile with --loss 'cross-entropy{ignore-index=-100}'",

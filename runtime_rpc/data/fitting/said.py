@@ -7,7 +7,7 @@ import numpy as np
 from odtc.core.printable import printable
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.mapped import is_mapped
-from odtc.runtime_rpc.data.names import listed
+from odtc.runtime_rpc.data.names import ToldSample, listed, sample_of_all
 
 # Of a batch without images: samples, and what each holds.
 _AXES = 2
@@ -47,17 +47,21 @@ def note_of_bytes(array: np.ndarray, item: Argument, where: str) -> str:
 
 
 def note_of_numbers(
-    array: np.ndarray, item: Argument, where: str, what: str = "a loss"
+    array: np.ndarray,
+    item: Argument,
+    where: str,
+    what: str = "a loss",
+    called: ToldSample = sample_of_all,
 ) -> Iterator[str]:
     """What is to be said of numbers that are not finite, over which `what` is none.
 
     Those that stay in their file are not read for it: `Taking` looks at what is taken of them.
     """
-    if said := wrong_numbers(array, item):
+    if said := wrong_numbers(array, item, called):
         yield f"{where}: {said}: {what} over them is none"
 
 
-def wrong_numbers(array: np.ndarray, item: Argument) -> str:
+def wrong_numbers(array: np.ndarray, item: Argument, called: ToldSample = sample_of_all) -> str:
     """How many numbers are not finite, and the first of them; empty where all are."""
     if array.dtype.kind != "f" or is_mapped(array) or not array.ndim or _is_finite(array):
         return ""
@@ -73,7 +77,7 @@ def wrong_numbers(array: np.ndarray, item: Argument) -> str:
         return ""
     return (
         f"{count} of {array.size} numbers of {printable(item.spec.name)} are not finite, the first "
-        f"is {array[first]} in sample {_sample_of(first, array, item)}"
+        f"is {array[first]} in {called(_sample_of(first, array, item))}"
     )
 
 

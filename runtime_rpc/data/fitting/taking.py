@@ -9,6 +9,8 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.data.fitting.labels import are_words, as_labels
 from odtc.runtime_rpc.data.fitting.said import lost_of, note_of_bytes, note_of_numbers
 from odtc.runtime_rpc.data.fitting.shapes import note_of_shape, with_axes_of_one
+from odtc.runtime_rpc.data.names import ToldSample, sample_of_batch
+from odtc.runtime_rpc.feed.class_numbers import check_class_numbers
 
 Arrays = dict[str, np.ndarray]
 
@@ -33,16 +35,26 @@ class Taking:
         self._notes: dict[tuple[str, str], str] = {}
         self._told = 0
 
-    def __call__(self, arrays: Mapping[str, np.ndarray]) -> Arrays:
-        """The arrays of a batch as the step takes them, where nothing else may be meant."""
-        return {name: self._taken(array, name) for name, array in arrays.items()}
+    def __call__(
+        self, arrays: Mapping[str, np.ndarray], told: ToldSample = sample_of_batch
+    ) -> Arrays:
+        """The arrays of a batch as the step takes them, where nothing else may be meant.
 
-    def look(self, array: np.ndarray, name: str) -> None:
+        Args:
+            arrays: of the batch.
+            told: what its samples are called, by their places in it.
+
+        Raises:
+            DataError: a label is missing, or is no number of a class.
+        """
+        return {name: self._taken(array, name, told) for name, array in arrays.items()}
+
+    def look(self, array: np.ndarray, name: str, told: ToldSample = sample_of_batch) -> None:
         """Notes where numbers of a batch are not finite, the first time."""
         if (name, "finite") in self._notes:
             return
         where = f"{self._where}, in a batch"
-        for said in note_of_numbers(array, self._items[name], where, self._lost):
+        for said in note_of_numbers(array, self._items[name], where, self._lost, told):
             self._note(name, "finite", said)
 
     def untold(self) -> Iterator[str]:
@@ -51,16 +63,16 @@ class Taking:
         yield from notes[self._told :]
         self._told = len(notes)
 
-    def _taken(self, array: np.ndarray, name: str) -> np.ndarray:
+    def _taken(self, array: np.ndarray, name: str, told: ToldSample) -> np.ndarray:
         item = self._items.get(name)
         if item is None:
             return array
-        self.look(array, name)
+        self.look(array, name, told)
         if item.role is Role.LABEL:
             # Words are numbered by all that there are, which no batch shows.
             if are_words(array):
                 return array
-            labels = as_labels(array, item, (), self._where)
+            labels = as_labels(array, item, (), self._where, told)
             self._note(name, "labels", labels.note)
             array = labels.array
         else:
@@ -70,6 +82,9 @@ class Taking:
             shapes = ["samples", *array.shape[1:]], ["samples", *shaped.shape[1:]]
             said = note_of_shape(self._where, printable(name), *shapes)
             self._note(name, "shape", said)
+        # Later nobody knows which samples are in a batch.
+        if item.classes and shaped.dtype.kind in "iu" and shaped.ndim == len(item.spec.shape):
+            check_class_numbers(shaped, item.classes, item.spec, item.place, told)
         return shaped
 
     def _note(self, name: str, what: str, text: str) -> None:

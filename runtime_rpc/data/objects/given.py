@@ -162,8 +162,8 @@ def is_pair(data: Any, _: Any = None) -> bool:
 
 
 def _is_column(value: Any) -> bool:
-    """Whether it is a list with a number or a name of each sample."""
-    return isinstance(value, list) and all(isinstance(e, int | float | str) for e in value)
+    """Whether it is a list with a number or a name of each sample; None where one is missing."""
+    return isinstance(value, list) and all(isinstance(e, int | float | str | None) for e in value)
 
 
 def _is_arrays(value: Any) -> bool:

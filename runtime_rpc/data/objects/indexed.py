@@ -10,7 +10,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
 from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.data.fitting.taking import Taking
-from odtc.runtime_rpc.data.names import LABELS
+from odtc.runtime_rpc.data.names import LABELS, sample_among
 from odtc.runtime_rpc.data.objects.named import Naming
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 
@@ -56,7 +56,8 @@ class Indexed(Source):
         labels = () if self.inputs_alone else self.labels
         found = self.stacked(named, (*self.inputs, *labels))
         x, y = ({i.spec.name: found[i.spec.name] for i in of} for of in (self.inputs, labels))
-        return self.taking(x), self.taking(y)
+        told = sample_among(chosen)
+        return self.taking(x, told), self.taking(y, told)
 
     def stacked(self, items: Sequence[Mapping[str, Any]], arguments: Sequence[Argument]) -> Arrays:
         """Samples, by the names of arguments, as arrays of all of them.
