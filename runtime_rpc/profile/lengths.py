@@ -10,31 +10,42 @@ from odtc.core.options.caller_warning import warn_caller
 _WHERE = "trainer.profile"
 
 
-def check_length(manifest: Manifest, length: int | None, plans: int) -> None:
-    """Checks that steps of a length can be profiled.
+def check_length(manifest: Manifest, length: int | None, where: str = _WHERE) -> None:
+    """Checks that a step has a length.
 
     Args:
         manifest: of the step.
         length: None for the longest that is taken.
-        plans: how many memory plans the artifact has.
+        where: it was asked for.
 
     Raises:
-        ArtifactError: an older odtc compiled the step, and left plans out.
         UsageError: the step has no such length.
     """
     if length is not None and not manifest.lengths:
         raise UsageError(
             f"the step was compiled for one size, and not for several lengths such as {length}",
-            where=_WHERE,
+            where=where,
             hint="leave the length out; `odtc compile --lengths` makes a step of several",
         )
     if length is not None and length not in manifest.lengths:
         known = ", ".join(map(str, manifest.lengths))
         raise UsageError(
             f"the step was not compiled for a length of {length}; its lengths are {known}",
-            where=_WHERE,
+            where=where,
             hint="give one of them, or leave it out",
         )
+
+
+def check_plans(manifest: Manifest, plans: int) -> None:
+    """Checks that the memory plans of all lengths are there.
+
+    Args:
+        manifest: of the step.
+        plans: how many memory plans the artifact has.
+
+    Raises:
+        ArtifactError: an older odtc compiled the step, and left plans out.
+    """
     if plans < len(manifest.every_plan):
         raise ArtifactError(
             "the artifact has no memory plans of the shorter lengths, as those of an older odtc",

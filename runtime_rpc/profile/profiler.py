@@ -12,7 +12,7 @@ from odtc.core.errors import UsageError
 from odtc.runtime_rpc.metrics.sampling import PERIOD
 from odtc.runtime_rpc.profile.build import events_of, operators_of, runs_of
 from odtc.runtime_rpc.profile.host_clock import HostClock, HostSpan
-from odtc.runtime_rpc.profile.lengths import check_length, profiled
+from odtc.runtime_rpc.profile.lengths import check_length, check_plans, profiled
 from odtc.runtime_rpc.profile.record import LINK, MOVES, Move, Profile, ProfiledOperator, StepCall
 from odtc.runtime_rpc.sessions.session import Session
 from odtc.runtime_rpc.tracker.told import understood
@@ -73,7 +73,8 @@ def profiling(
     """
     if host.spans is not None:
         raise UsageError("steps are being profiled already", hint="end the other block first")
-    check_length(manifest, length, len(plans))
+    check_length(manifest, length)
+    check_plans(manifest, len(plans))
     found = Profiling()
     with session.sampling(period, root) as sampled, clocked as times:
         host.spans = spans = []

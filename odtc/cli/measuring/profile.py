@@ -106,10 +106,12 @@ def run(args: argparse.Namespace) -> int:
     from odtc.runtime_rpc.data.drawn import drawn
     from odtc.runtime_rpc.data.source import Stream
     from odtc.runtime_rpc.data.wanted import ReadOptions
+    from odtc.runtime_rpc.profile.lengths import check_length
     from odtc.runtime_rpc.profile.trace import write_trace
 
     artifact = load_artifact(args.artifact, args.weights_folder)
     manifest = artifact.manifest
+    check_length(manifest, args.length, "--length")
     feed: Iterable[Batch]
     if args.data:
         feed = Stream(read_source(args.data, manifest, ReadOptions()), manifest.batch, 0).batches(0)

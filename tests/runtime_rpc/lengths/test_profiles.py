@@ -101,4 +101,8 @@ def test_the_command(
     assert main(["profile", str(path), "--steps", "1", "--threads", "1"]) == 0
     assert "1 steps at a length of 12: " in capsys.readouterr().out
     assert main(["profile", str(path), "--length", "5"]) == 2
-    assert "its lengths are 12, 8, 4" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "its lengths are 12, 8, 4" in said
+    # Before anything is loaded and run.
+    assert "loading" not in said
+    assert "taking steps" not in said
