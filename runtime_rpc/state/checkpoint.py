@@ -144,7 +144,7 @@ def read_run(
     Raises:
         ArtifactError: it is missing or damaged.
     """
-    with _opened(path) as (_, header):
+    with opened(path) as (_, header):
         if header.hashes is None:
             return None
         run = json.loads(header.metadata.get(_RUN, "{}"))
@@ -182,7 +182,7 @@ def read_step(path: str | os.PathLike[str]) -> int:
     Raises:
         ArtifactError: it is missing or damaged.
     """
-    with _opened(path) as (_, header):
+    with opened(path) as (_, header):
         return int(header.metadata.get("step", "-1"))
 
 
@@ -192,7 +192,7 @@ def read_active(path: str | os.PathLike[str]) -> str | None:
     Raises:
         ArtifactError: it is missing or damaged.
     """
-    with _opened(path) as (_, header):
+    with opened(path) as (_, header):
         text = _said_of_adapters(header.metadata)
         parked = read_adapters(text) if text else {}
         return next((name for name, each in parked.items() if each is None), None)
@@ -204,7 +204,7 @@ def read_adapter_steps(path: str | os.PathLike[str]) -> dict[str, int]:
     Raises:
         ArtifactError: it is missing or damaged.
     """
-    with _opened(path) as (_, header):
+    with opened(path) as (_, header):
         step = int(header.metadata.get("step", "-1"))
         text = _said_of_adapters(header.metadata)
         if text is None:
@@ -219,7 +219,7 @@ def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpo
         ArtifactError: it is missing, damaged, or of another model, optimizer or accumulation.
     """
     where = str(path)
-    with _opened(path) as (file, header):
+    with opened(path) as (file, header):
         metadata = header.metadata
         step = int(metadata.get("step", "-1"))
         micro_batches = int(metadata.get("micro_batches", "1"))
@@ -234,7 +234,7 @@ def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpo
         unused = sums - own.keys()
         used = {name: item for name, item in header.entries.items() if name not in unused}
         found = {name: (i.shape, i.dtype.name) for name, i in used.items()}
-        _check_tensors(found, own | beside, where)
+        check_tensors(found, own | beside, where)
         tensors = {name: array for name, array in read_arrays(file, header) if name in used}
         _rescale(tensors, own | beside, manifest.micro_batches / micro_batches)
         adapters = adapters_of(said, manifest, tensors)
@@ -250,7 +250,7 @@ def read_checkpoint(path: str | os.PathLike[str], manifest: Manifest) -> Checkpo
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BufferedReader, Header]]:
+def opened(path: str | os.PathLike[str]) -> Iterator[tuple[BufferedReader, Header]]:
     """Yields a checkpoint's file and its checked header.
 
     Raises:
@@ -323,12 +323,7 @@ def _said_of_adapters(metadata: Mapping[str, str]) -> str | None:
 
 def _check_fit(metadata: Mapping[str, str], manifest: Manifest, where: str) -> None:
     """Other options of the same optimizer may go on from its state; what counts steps may not."""
-    if metadata.get("model_sha256") != manifest.model_sha256:
-        raise ArtifactError(
-            f"the checkpoint is of another model than {manifest.model}",
-            where=where,
-            hint="load it with an artifact compiled from the model that it was trained with",
-        )
+    check_model(metadata, manifest, where)
     wanted = {"optimizer": str(manifest.optimizer["name"]), "accumulate": str(manifest.accumulate)}
     for key, value in wanted.items():
         if metadata.get(key) != value:
@@ -337,6 +332,20 @@ def _check_fit(metadata: Mapping[str, str], manifest: Manifest, where: str) -> N
                 where=where,
                 hint=f"compile with that {key}, or start again without the checkpoint",
             )
+
+
+def check_model(metadata: Mapping[str, str], manifest: Manifest, where: str) -> None:
+    """Checks that a checkpoint is of the model of a step.
+
+    Raises:
+        ArtifactError: it is of another one.
+    """
+    if metadata.get("model_sha256") != manifest.model_sha256:
+        raise ArtifactError(
+            f"the checkpoint is of another model than {manifest.model}",
+            where=where,
+            hint="load it with an artifact compiled from the model that it was trained with",
+        )
 
 
 def _rescale(
@@ -348,9 +357,14 @@ def _rescale(
             tensors[name] = tensors[name] * np.float32(factor)
 
 
-def _check_tensors(
+def check_tensors(
     found: Mapping[str, tuple[tuple[int, ...], str]], arguments: Mapping[str, Argument], where: str
 ) -> None:
+    """Checks that tensors, by their shapes and dtypes, are those of arguments.
+
+    Raises:
+        ArtifactError: they are others.
+    """
     expected = {name: (item.spec.shape, item.spec.dtype) for name, item in arguments.items()}
     differing = sorted(k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k))
     if differing:

@@ -7,15 +7,14 @@ import numpy as np
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import ArtifactError
 from odtc.core.options.caller_warning import warn_caller
-from odtc.core.specs import WEIGHT_ROLES
 from odtc.runtime_rpc.adapters.peft_folder import read_folder
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments, read_adapters
+from odtc.runtime_rpc.state.adapter_weights import read_adapter_weights
 from odtc.runtime_rpc.state.base import Base
 from odtc.runtime_rpc.state.checkpoint import (
     is_adapter_checkpoint,
     is_checkpoint,
     read_adapter_steps,
-    read_checkpoint,
 )
 
 
@@ -50,12 +49,11 @@ def _weights_of(
     path: str | os.PathLike[str], manifest: Manifest, base: Base
 ) -> dict[str, np.ndarray]:
     """What a checkpoint of one adapter has of weights."""
-    kept = read_checkpoint(path, manifest)
+    kept = read_adapter_weights(path, manifest)
     base.check(kept.base, path)
-    if kept.step:
+    if kept.steps:
         warn_caller(
             f"{os.fspath(path)}: its weights are taken up; its optimizer's state and its "
-            f"{kept.step} steps are not: trainer.load_checkpoint takes up all of it"
+            f"{kept.steps} steps are not: trainer.load_checkpoint takes up all of it"
         )
-    names = [item.spec.name for item in manifest.of_role(*WEIGHT_ROLES)]
-    return {name: kept.tensors[name] for name in names if name in kept.tensors}
+    return kept.tensors
