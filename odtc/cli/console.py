@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from odtc.cli.spoken import spoken
 from odtc.core.printable import printable, printable_lines
 from odtc.core.process.progress import Progress
 
@@ -63,7 +64,7 @@ def say(text: str, style: str = "") -> None:
 
     say_held()
     with _heard():
-        console().print(Text(printable_lines(text), style), soft_wrap=True)
+        console().print(Text(printable_lines(spoken(text)), style), soft_wrap=True)
 
 
 def print_error(text: str, label: str = "error") -> None:
@@ -71,7 +72,7 @@ def print_error(text: str, label: str = "error") -> None:
     from rich.text import Text
 
     hold(())
-    said = Text.assemble((label, "bold red"), f": {printable_lines(text)}")
+    said = Text.assemble((label, "bold red"), f": {printable_lines(spoken(text))}")
     with _heard():
         console().print(said, soft_wrap=True)
 

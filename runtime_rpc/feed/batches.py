@@ -93,7 +93,8 @@ def fitted_argument(array: np.ndarray, item: Argument) -> np.ndarray:
     if item.classes is None:
         check_indices(array, item)
         return fitted(array, item.spec, item.role)
-    check_class_numbers(array, item.classes, item.spec, item.place)
+    is_inside = item.role is Role.INPUT
+    check_class_numbers(array, item.classes, item.spec, item.place, is_inside=is_inside)
     return fitted(array.astype(item.spec.dtype, copy=False), item.spec, item.role)
 
 

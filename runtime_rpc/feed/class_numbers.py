@@ -21,6 +21,8 @@ def check_class_numbers(
     spec: TensorSpec,
     place: Place | None,
     told: ToldSample = sample_of_all,
+    *,
+    is_inside: bool = False,
 ) -> None:
     """Checks labels before they are cast.
 
@@ -30,6 +32,7 @@ def check_class_numbers(
         spec: of the labels.
         place: where the samples lie in them; along axis 0 where nothing shows it.
         told: what a sample is called, by its number in the labels.
+        is_inside: whether a loss inside of the model reads them.
 
     Raises:
         DataError: they have an axis too many, are no integers, or one is outside the classes.
@@ -68,7 +71,7 @@ def check_class_numbers(
             f"label {labels.flat[first]} is outside [0, {classes.count}){also}",
             where=f"{spec.name}, {told(sample)}",
             hint=f"the model has {classes.count} classes, counted from 0"
-            + _how_to_ignore(int(labels.flat[first]), classes),
+            + _how_to_ignore(int(labels.flat[first]), classes, is_inside=is_inside),
         )
 
 
@@ -87,7 +90,8 @@ def check_counted(fed: Mapping[Argument, np.ndarray], counted: Sequence[Counted]
     for each in counted:
         for item, array in fed.items():
             if item.spec.name == each.name and not item.classes and array.dtype.kind in "iu":
-                check_class_numbers(each.of(array), each.classes, item.spec, item.place)
+                part, place = each.of(array), item.place
+                check_class_numbers(part, each.classes, item.spec, place, is_inside=True)
 
 
 def _check_rank(labels: np.ndarray, classes: Classes, spec: TensorSpec) -> None:
@@ -109,15 +113,18 @@ def _check_rank(labels: np.ndarray, classes: Classes, spec: TensorSpec) -> None:
     )
 
 
-def _how_to_ignore(label: int, classes: Classes) -> str:
+def _how_to_ignore(label: int, classes: Classes, *, is_inside: bool) -> str:
     """A hint for a label that people use to leave a sample out of the loss."""
     if label >= 0 and label != _VOID:
         return ""
     instead = f", in place of {classes.ignored}" if classes.ignored is not None else ""
-    return (
-        f"; a loss ignores the label {label} where it is told so{instead}: compile with --loss "
-        f"'cross-entropy{{ignore-index={label}}}'"
+    # An option would put another loss in the place of the model's own.
+    how = (
+        f"export the model with ignore_index={label} in its loss"
+        if is_inside
+        else f"compile with --loss 'cross-entropy{{ignore-index={label}}}'"
     )
+    return f"; a loss ignores the label {label} where it is told so{instead}: {how}"
 
 
 def _sample_of(array: np.ndarray, element: int, place: Place) -> int:

@@ -22,7 +22,8 @@ from odtc.core.specs import Argument, Role
 _NAMES = "base_names_sha256"
 _SHOWN = 16
 _OTHER_HINT = (
-    "load it with an artifact of the weights that it was trained over, quantised as they were; or "
+    "load it with an artifact of the weights that it was trained over, quantised as they were, or "
+    "not at all; or "
     "take its weights alone over these: trainer.export_peft there, and trainer.load_adapters here"
 )
 _NOT_SAID = "that it is this one was not checked"
@@ -130,8 +131,9 @@ class Base:
             return f"nothing says over which base the adapters were trained{names}: {_NOT_SAID}"
         if metadata.get(_NAMES) != self._names:
             return (
-                "the adapters were trained over a base of other weights, such as of another "
-                f"quantisation, or where others are trained beside them: {_NOT_SAID}"
+                "the adapters were trained over a base of other weights, such as quantised in "
+                "another way or not at all, or where others are trained beside them: "
+                f"{_NOT_SAID}"
             )
         return ""
 

@@ -1,5 +1,6 @@
 """`--adapter NAME` of `odtc train` and `odtc predict`: several adapters in one checkpoint."""
 
+import ast
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,12 @@ import pytest
 
 import odtc
 from odtc.cli.main import main
+from odtc.cli.spoken import SPOKEN
 from odtc.core.errors import ExitCode
+from odtc.runtime_rpc import state as state_package
 from tests.cli.conftest import Digits
 
+STATE = Path(state_package.__path__[0])
 RUN = ("--lr", "0.05", "--checkpoint", "c")
 
 
@@ -217,3 +221,29 @@ def test_what_it_needs(
     run_json("compile", digits.model, "--batch", "16", "-o", "whole.odtc")
     assert train(Path("whole.odtc"), digits, 1, "--adapter", "a") == ExitCode.USAGE
     assert "leave --adapter out" in capsys.readouterr().err
+
+
+def test_hints_name_options_of_the_command(
+    artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("alice", "bob"):
+        assert train(artifact, digits, 1, "--adapter", name) == 0
+    capsys.readouterr()
+    more = ("--load-adapters", "c", "--checkpoint", "other")
+    assert train(artifact, digits, 1, *more) == ExitCode.ARTIFACT
+    said = capsys.readouterr().err
+    assert "whole: --checkpoint with --resume, and --adapter NAME for one of several" in said
+    with odtc.load(artifact).trainer() as trainer:
+        trainer.load_checkpoint("c")
+        trainer.save_adapter("bob")
+    assert train(artifact, digits, 1, "--load-adapters", "bob", "--checkpoint", "other") == 0
+    said = capsys.readouterr().err
+    assert "steps are not: --checkpoint with --resume takes up all of it" in said
+    assert "trainer." not in said
+
+
+def test_the_library_still_says_what_is_put_into_other_words() -> None:
+    trees = [ast.parse(path.read_text("utf-8")) for path in STATE.glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant)]
+    assert all(any(key in text for text in texts) for key in SPOKEN)

@@ -209,5 +209,5 @@ def test_a_folder_of_peft_goes_to_any_base_and_says_so(
     quantised = step_of(model, quantize="int8").trainer(threads=1)
     with artifact.trainer(threads=1) as trainer:
         trainer.export_peft(tmp_path / "again")
-    with quantised, pytest.warns(UserWarning, match="of another quantisation"):
+    with quantised, pytest.warns(UserWarning, match="quantised in another way or not at all"):
         quantised.load_adapters(tmp_path / "again")

@@ -46,6 +46,15 @@ def test_of_the_others_only_the_ignored_label_is_taken(wrong: int) -> None:
     assert f"label {wrong} is outside [0, 10) and is not -100" in str(failure.value)
 
 
+def test_a_label_of_a_loss_in_the_model_is_ignored_by_the_model_alone() -> None:
+    """An option would put another loss in its place."""
+    inside = Argument(Role.INPUT, SPEC, Classes(10))
+    for item, how in ((LABEL, "compile with --loss"), (inside, "export the model with ignore_ind")):
+        with pytest.raises(DataError, match=how) as failure:
+            fitted_argument(np.array([0, -100, 9]), item)
+        assert ("--loss" in str(failure.value)) == (item is LABEL)
+
+
 def test_a_wrong_label_is_told_by_its_sample() -> None:
     label = Argument(Role.LABEL, TensorSpec("tokens", (2, 3), "int32"), Classes(5, axis=2))
     with pytest.raises(DataError, match="label 5 is outside") as failure:
