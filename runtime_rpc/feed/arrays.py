@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from odtc.core.errors import DataError
+from odtc.core.options.caller_warning import warn_caller
 from odtc.core.printable import printable
 
 _NUMBERS = "biufc"
 _BFLOAT16 = "bfloat16"
+_MOST_WHOLE = 2.0**53
 # In the attributes of a DataFrame that was made of another table.
 _GIVEN = "odtc.given"
 
@@ -75,7 +77,7 @@ def cast(array: np.ndarray, dtype: str, where: str) -> np.ndarray:
         )
     try:
         with np.errstate(over="raise"):
-            return np.asarray(array, wanted, order="C")
+            found = np.asarray(array, wanted, order="C")
     except FloatingPointError as error:
         largest = np.abs(array[np.isfinite(array)]).max()
         raise DataError(
@@ -83,6 +85,34 @@ def cast(array: np.ndarray, dtype: str, where: str) -> np.ndarray:
             where=where,
             hint=f"scale them: {dtype} ends at {float(np.finfo(wanted).max):.3g}",
         ) from error
+    if said := _rounded(array, found):
+        warn_caller(f"{where}: {said}")
+    return found
+
+
+def _rounded(array: np.ndarray, found: np.ndarray) -> str:
+    """What is said of whole numbers that a smaller type has not; the same text for each batch.
+
+    Of floats these are integers that came beside others, as in a table.
+    """
+    if array.dtype.kind not in "iuf" or found.dtype.kind != "f" or not array.size:
+        return ""
+    if array.dtype.itemsize <= found.dtype.itemsize and array.dtype.kind == "f":
+        return ""
+    most = 2 ** (np.finfo(found.dtype).nmant + 1)
+    with np.errstate(all="ignore"):
+        if not (array.max() > most or array.min() < -most):
+            return ""
+        wrong = found.astype(array.dtype) != array
+        if array.dtype.kind == "f":
+            # Beyond these no float has a fraction.
+            wrong &= (np.abs(array) < _MOST_WHOLE) & (array == np.rint(array))
+    if not wrong.any():
+        return ""
+    return (
+        f"whole numbers beyond {most:,} are rounded to {found.dtype}, so that neighbours become "
+        "one: number what is an id from 0, and scale what is an amount"
+    )
 
 
 def _wraps(array: np.ndarray, wanted: np.dtype) -> bool:

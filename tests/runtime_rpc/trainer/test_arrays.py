@@ -1,5 +1,6 @@
 """Whatever callers feed becomes arrays or is refused."""
 
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -105,3 +106,27 @@ def test_numbers_that_it_has_are_cast(array: np.ndarray, dtype: str) -> None:
     found = cast(array, dtype, "x")
     assert (found.dtype, found.shape) == (np.dtype(dtype), array.shape)
     np.testing.assert_array_equal(found, array.astype(dtype))
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "is_said"),
+    [
+        (np.array([1, 2**24 + 1]), "float32", True),
+        (np.array([-(2**24) - 1, 0]), "float32", True),
+        (np.array([2**24 + 1, 0.5]), "float32", True),
+        (np.array([2**63 - 1]), "float32", True),
+        (np.array([2049, 1], np.int16), "float16", True),
+        # These numbers are there, and floats with fractions are rounded anyway.
+        (np.array([2**24, -(2**24), 2**25, 2**40]), "float32", False),
+        (np.array([2**24 + 1.25, 1e30, 0.1, np.nan]), "float32", False),
+        (np.array([2**24 + 1, np.inf]), "float64", False),
+        (np.array([2**24 + 1]), "int32", False),
+        (np.array([True, False]), "float32", False),
+    ],
+)
+def test_whole_numbers_that_are_rounded_are_said(array: np.ndarray, dtype: str, is_said: bool):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cast(array, dtype, "input x")
+    said = [str(each.message) for each in caught]
+    assert [each.startswith("input x: whole numbers beyond") for each in said] == [True] * is_said
