@@ -25,6 +25,7 @@ from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
 from odtc.runtime_rpc.data.objects.named import Naming
 from odtc.runtime_rpc.data.objects.ragged import predicted_rows
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
+from odtc.runtime_rpc.data.objects.tabular import as_frame
 from odtc.runtime_rpc.data.readers import noted, read_inputs
 from odtc.runtime_rpc.data.source import Source, notes_of
 from odtc.runtime_rpc.data.tables.columns import feature_columns
@@ -45,7 +46,8 @@ def predicted(
     trainer: Predicting, data: Any, output: str | None, options: ReadOptions, *, ema: bool
 ) -> np.ndarray:
     """An output of all samples of what a caller gives; see `Trainer.predict`."""
-    manifest, data = trainer.manifest, framed(data)
+    manifest = trainer.manifest
+    data = as_frame(framed(data), wanted_by(manifest, options, columns=trainer._columns))
     known = {each.output.name: each for each in manifest.evaluations}
     evaluation = manifest.evaluations[0] if output is None else known.get(output)
     feeds = None if evaluation is None else _feeds(trainer, data, options, evaluation)

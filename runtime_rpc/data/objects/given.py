@@ -18,9 +18,10 @@ from odtc.core.errors import DataError, UsageError
 from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.names import listed
-from odtc.runtime_rpc.data.objects.indexed import indexed
+from odtc.runtime_rpc.data.objects.indexed import class_names_in, indexed
 from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
 from odtc.runtime_rpc.data.objects.streams import is_stream
+from odtc.runtime_rpc.data.objects.tabular import as_frame
 from odtc.runtime_rpc.data.readers import noted, read_data
 from odtc.runtime_rpc.data.samples import Samples, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
@@ -91,11 +92,12 @@ def source_of(
         UsageError: it is nothing of which there are samples.
     """
     refuse_splits(data)
-    data = framed(data)
     reading = Reading(manifest, options, class_names, columns)
+    data, dataset = as_frame(framed(data), reading.wanted), data
     for kind in KINDS:
         if kind.takes(data, reading):
-            return kind.read(data, reading)
+            found = kind.read(data, reading)
+            return found if data is dataset else _named_as(dataset, found, manifest)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | np.ndarray):
         return None
     is_module = hasattr(data, "train_dataloader")  # of Lightning
@@ -107,6 +109,14 @@ def source_of(
         else "give a file, a pair of arrays (x, y), a Dataset (which has __len__) or a DataLoader, "
         "or what gives pairs (x, y) of batches",
     )
+
+
+def _named_as(dataset: Any, found: Source, manifest: Manifest) -> Source:
+    """The samples of a table, with the names of classes that a dataset has for their numbers."""
+    names = class_names_in(dataset, manifest.labels)
+    if not isinstance(found, Samples) or found.class_names or not names:
+        return found
+    return replace(found, class_names=names)
 
 
 def held_source(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pandas
 import pyarrow
@@ -310,3 +311,23 @@ def test_sparse_columns_are_taken(artifact: odtc.Artifact):
     sparse = FRAME.astype(pandas.SparseDtype("float32", 0))
     found = artifact.trainer(threads=1).fit(sparse.assign(label=Y), lr=0.1)
     assert found.rows == artifact.trainer(threads=1).fit((FRAME, Y), lr=0.1).rows
+
+
+def test_a_dataset_with_a_column_for_each_number_is_a_frame(artifact: odtc.Artifact):
+    classes = datasets.ClassLabel(names=["cat", "dog", "eel"])
+    table = datasets.Dataset.from_pandas(FRAME.assign(label=Y)).cast_column("label", classes)
+    turned = table.select_columns([*TURNED.columns, "label"])
+    trainer = artifact.trainer(threads=1)
+    found = trainer.fit(table, lr=0.1, validation=turned)
+    other = artifact.trainer(threads=1)
+    assert found.rows == other.fit((FRAME, Y), lr=0.1, validation=(FRAME, Y)).rows
+    assert '"cat", "dog", "eel"' in trainer.progress
+    expected = other.predict(X)
+    for given in (table, turned, turned.remove_columns("label"), turned.add_column("id", [*Y])):
+        np.testing.assert_array_equal(trainer.predict(given), expected)
+    with pytest.raises(DataError, match="input has 7 columns, a, b, c, d, e, f, id; the step take"):
+        trainer.fit(table.add_column("id", [*Y]), lr=0.1)
+    # What is no number is no column of a table, but a sample that has no input of that name.
+    words = table.add_column("word", ["w"] * len(Y))
+    with pytest.raises(DataError, match="a sample has no input"):
+        trainer.fit(words, lr=0.1)
