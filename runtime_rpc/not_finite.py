@@ -8,10 +8,14 @@ import numpy as np
 from odtc.core.errors import NumericError
 from odtc.core.ir.marked_loss import loss_inside
 
-_HINT = "load the last checkpoint, and train with a lower learning rate"
+_HINT = (
+    "load the last checkpoint, and train with a lower learning rate; an index that the model "
+    "computes itself, and that is out of bounds, reads and writes NaN, too"
+)
 _FIRST = (
     "no learning rate had a part in it: look at the weights as they were given, and at the batch, "
-    "for instance for a row of attention that a mask of -inf hides as a whole"
+    "for instance for a row of attention that a mask of -inf hides as a whole, or an index out of "
+    "bounds that the model computes, which reads NaN"
 )
 _FED = (
     "look for such values in the data, and load the last checkpoint; a step that is compiled with "

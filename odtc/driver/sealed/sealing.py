@@ -9,6 +9,7 @@ from pathlib import Path
 
 from odtc.backends.built import Built
 from odtc.backends.objects.elf import check_library
+from odtc.backends.objects.host_code import check_has_program, check_launches
 from odtc.backends.objects.library import export_library
 from odtc.backends.objects.static_kernels import check_kernels, write_kernels
 from odtc.backends.targets import CPU, Target
@@ -41,10 +42,12 @@ def seal(every: Sequence[BuiltPlans], model: Path, digest: str, root: Path) -> b
 
     Raises:
         BuildError: there is no linker, or it fails.
-        UnsupportedError: weights are to stay in their files, and none can.
+        UnsupportedError: weights are to stay in their files, and none can; or nothing could take
+            the step on its GPU.
     """
     made = every[0]
     built, target = made.built, made.step.source.target
+    check_has_program(built.lines.refused, target)
     beside = left_beside(model, made.step) if made.step.source.options.weights_beside else None
     shared = _write_model(made.step, beside.weights if beside else (), root)
     plans = memory_plans_json(step.record for each in every for step in each.built.steps)
@@ -90,3 +93,4 @@ def _write_library(built: Built, library: Path, target: Target, identity: str) -
     else:
         export_library(built.executable, library, target, identity, built.objects)
         check_library(library, target)
+        check_launches(library, target)
