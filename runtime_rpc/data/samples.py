@@ -10,6 +10,7 @@ from odtc.core.errors import DataError
 from odtc.core.ir.place import Place, take
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, TensorSpec, batch_of
+from odtc.runtime_rpc.data.by_length import by_length
 from odtc.runtime_rpc.data.fitting.labels import as_labels
 from odtc.runtime_rpc.data.fitting.said import note_of_balance, note_of_numbers, notes_of_input
 from odtc.runtime_rpc.data.fitting.shapes import note_of_shape, with_axes_of_one
@@ -42,6 +43,8 @@ class Samples(Source):
         is_text: see `Source`.
         no_training: see `Source`.
         looking: at what is taken of arrays that stay in their file.
+        lengths: at which a step takes each sample; None where all batches take the same time.
+        batch: samples of a step, where there are lengths.
     """
 
     inputs: Mapping[str, np.ndarray]
@@ -57,6 +60,15 @@ class Samples(Source):
     is_text: bool = False
     no_training: DataError | None = None
     looking: Taking | None = None
+    lengths: np.ndarray | None = None
+    batch: int = 1
+
+    def order(self, seed: int, epoch: int) -> np.ndarray:
+        """See `Source.order`."""
+        order = super().order(seed, epoch)
+        if self.lengths is None:
+            return order
+        return by_length(order, self.lengths, self.batch, seed, epoch)
 
     @property
     def in_file_order(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import DataError
+from odtc.core.ir.place import Place
 from odtc.core.printable import printable
 from odtc.core.specs import FED_ROLES, Argument, Role
 
@@ -76,6 +77,20 @@ class Row:
             others = tuple(each for each in range(array.ndim) if each != axis)
             found = np.flatnonzero(there.any(axis=others))
             most = max(most, int(found[-1]) + 1 if found.size else 0)
+        return most
+
+    def used_each(self, array: np.ndarray) -> np.ndarray:
+        """The same of each sample, where each has its own place along an axis."""
+        place = self.item.place
+        assert place
+        there = np.moveaxis(array != self.filling, place.axis, 0)
+        most = np.zeros(len(there), np.int64)
+        for axis in self.axes:
+            at = axis if axis > place.axis else axis + 1
+            others = tuple(each for each in range(1, there.ndim) if each != at)
+            found = there.any(axis=others)[:, ::-1]
+            used = np.where(found.any(axis=1), found.shape[1] - found.argmax(axis=1), 0)
+            most = np.maximum(most, used)
         return most
 
     def width(self, array: np.ndarray) -> int:
@@ -145,6 +160,16 @@ class Rows:
         """How many places of the rows count, by labels and masks."""
         marks = [row for row in self._marks if row.item.spec.name in arrays]
         return max((row.used(arrays[row.item.spec.name]) for row in marks), default=0)
+
+    def lengths_of(self, arrays: Arrays) -> np.ndarray | None:
+        """The length at which a step takes each sample; None where nothing shows it of each."""
+        marks = [row for row in self._marks if row.item.spec.name in arrays]
+        places = [row.item.place for row in marks]
+        if not marks or any(each is None or each != Place(each.axis) for each in places):
+            return None
+        used = np.max([row.used_each(arrays[row.item.spec.name]) for row in marks], axis=0)
+        lengths = np.array(self.lengths[::-1])
+        return lengths[np.minimum(np.searchsorted(lengths, used), len(lengths) - 1)]
 
     def fit(self, arrays: Arrays, length: int) -> dict[str, np.ndarray]:
         """The arrays, their rows cut or filled up."""

@@ -19,10 +19,12 @@ from odtc.runtime_rpc.data.objects.indexed import Indexed
 from odtc.runtime_rpc.data.objects.ragged import ragged
 from odtc.runtime_rpc.data.objects.streams import is_stream, streamed
 from odtc.runtime_rpc.data.same import notes_beside
+from odtc.runtime_rpc.data.samples import Samples
 from odtc.runtime_rpc.data.source import Named, Stream, notes_of
 from odtc.runtime_rpc.data.tables.ordering import are_turned
 from odtc.runtime_rpc.data.wanted import ReadOptions
 from odtc.runtime_rpc.feed.calling import NO_RATE, learning_rate, schedule_of
+from odtc.runtime_rpc.lengths.batching import batched_by_length
 from odtc.runtime_rpc.lengths.joining import Joining
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.callbacks import callbacks_of
@@ -200,6 +202,8 @@ def feed_of(
         source = source_of(data, manifest, options, columns=before)
     if isinstance(source, Indexed):
         source = ragged(source, manifest, trainer.can_fill_rows, is_trained=True)
+    if isinstance(source, Samples):
+        source = batched_by_length(source, manifest, trainer.can_fill_rows)
     if source is None:
         if augment:
             raise UsageError(

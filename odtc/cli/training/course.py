@@ -12,6 +12,7 @@ from odtc.cli.training.resuming import run_identity
 if TYPE_CHECKING:
     from odtc.core.artifact.manifest import Manifest
     from odtc.runtime_rpc.data.source import Source, Stream
+    from odtc.runtime_rpc.trainer import Trainer
     from odtc.schedules import Schedule
 
 # The step number is an int32.
@@ -64,6 +65,17 @@ class Course:
         if left:
             say(f"note: {left_text(stream, left)}")
         return stream
+
+    def batch_by_length(self, stream: "Stream", trainer: "Trainer") -> None:
+        """Puts samples of arrays into batches of one length each; only a trainer knows whether."""
+        from odtc.runtime_rpc.data.samples import Samples
+        from odtc.runtime_rpc.lengths.batching import batched_by_length
+
+        source = stream.source
+        if isinstance(source, Samples) and source.lengths is None:
+            stream.source = batched_by_length(source, trainer.manifest, trainer.can_fill_rows)
+            for note in stream.source.notes[len(source.notes) :]:
+                say(f"note: {note}")
 
     def identity(self, source: "Source", schedule: "Schedule") -> dict[str, str]:
         """What makes a run the one that it is, beside the compiled step."""

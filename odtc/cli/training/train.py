@@ -254,6 +254,7 @@ def run(args: argparse.Namespace) -> int:
         callbacks = [*watching.callbacks(), *([best] if best else []), *keep.callbacks()]
         going = Run(trainer, planned, start=0)
         if not done.steps:
+            course.batch_by_length(stream, trainer)
             _say_idle(going, callbacks, course)
             rehearse_export(trainer, asked.export)
         if said := keep_features(going, kept_bytes):

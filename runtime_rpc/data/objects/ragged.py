@@ -5,7 +5,6 @@ step: batches of training then have samples that the step takes at one length, b
 are left of each. Which ones follows from the seed and the number of the epoch, as of any source.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -16,6 +15,7 @@ from odtc.core.errors import DataError
 from odtc.core.ir.place import join
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.ahead import ahead
+from odtc.runtime_rpc.data.by_length import by_length, note_of_lengths
 from odtc.runtime_rpc.data.objects.indexed import Indexed
 from odtc.runtime_rpc.data.source import Arrays
 from odtc.runtime_rpc.lengths.joining import Joining
@@ -46,25 +46,9 @@ class Ragged(Indexed):
     def order(self, seed: int, epoch: int) -> np.ndarray:
         """See `Source.order`: batches of one length, in an order that is drawn."""
         order = super().order(seed, epoch)
-        if len({*self.lengths}) < 2:
+        if not self.lengths:
             return order
-        # The first ones fill the batch that the epoch before has begun.
-        before = epoch * self.count % self.batch
-        head, rest = np.split(order, [-before % self.batch])
-        at = np.array(self.lengths)[rest]
-        alike = [rest[at == length] for length in sorted({*self.lengths})]
-        whole = [len(each) - len(each) % self.batch for each in alike]
-        batches = [
-            part
-            for each, end in zip(alike, whole, strict=True)
-            for part in each[:end].reshape(-1, self.batch)
-        ]
-        # What is left of each length: neighbours are the most alike.
-        left = np.concatenate([each[end:] for each, end in zip(alike, whole, strict=True)])
-        end = len(left) - len(left) % self.batch
-        batches += [*left[:end].reshape(-1, self.batch)]
-        drawn = np.random.default_rng([seed, epoch, self.batch]).permutation(len(batches))
-        return np.concatenate([head, *(batches[n] for n in drawn), left[end:]])
+        return by_length(order, np.array(self.lengths), self.batch, seed, epoch)
 
 
 def ragged(
@@ -99,15 +83,8 @@ def ragged(
         lengths.append(_length(rows, arrays, widths[-1], why))
     if why and len({*widths}) > 1:
         raise _not_alike(source, rows, widths, why)
-    counts = Counter(lengths)
-    if len(counts) < 2:
-        return found
-    told = ", ".join(f"{counts[length]} at {length}" for length in sorted(counts))
-    note = (
-        f"{source.where}: samples by length: {told}; batches are of one length each, and what is "
-        "left of each length is filled up"
-    )
-    return replace(found, notes=(*source.notes, note), lengths=(*lengths,))
+    note = note_of_lengths(source.where, np.array(lengths))
+    return replace(found, notes=(*source.notes, note), lengths=(*lengths,)) if note else found
 
 
 @dataclass(frozen=True)

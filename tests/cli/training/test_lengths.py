@@ -46,6 +46,8 @@ def test_a_run_says_at_which_lengths_it_took_steps(folder: Path, capsys) -> None
     assert "length" in capsys.readouterr().out
     assert main(["train", str(folder / "m.odtc"), *data, "--epochs", "1", "--lr", "0.1"]) == 0
     said = capsys.readouterr().err
+    assert "note: " in said
+    assert "samples by length: 7 at 4, 1 at 12; batches are of one length each" in said
     assert "steps by length: 3 at 4, 1 at 12" in said
     assert "for the memory left" not in said
 

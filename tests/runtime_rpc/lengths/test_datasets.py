@@ -201,3 +201,35 @@ def test_what_cannot_be_filled_up_is_refused_before_the_first_step(tmp_path: Pat
         ).trainer(threads=1) as trainer,
     ):
         trainer.fit(Tokens((4, 13)), lr=LR)
+
+
+def test_rows_of_arrays_are_put_into_batches_by_length(artifact: odtc.Artifact) -> None:
+    """As a dataset of the same rows is, to the bit."""
+    of = Tokens(SIZES)
+    rows = [*(of[number] for number in range(len(of)))]
+    filled = {
+        name: np.stack([np.pad(r[name], (0, 12 - len(r[name])), constant_values=v) for r in rows])
+        for name, v in (("input_ids", 0), ("attention_mask", 0), ("label", IGNORED))
+    }
+    lengths, weights = [], []
+    for data in (of, filled):
+        taken = Taken()
+        with artifact.trainer(threads=1) as trainer:
+            with pytest.warns(UserWarning, match="samples by length: 5 at 4, 4 at 8, 4 at 12"):
+                trainer.fit(data, lr=LR, seed=3, epochs=2, callbacks=[taken])
+            lengths.append(taken.lengths)
+            weights.append(trainer.parameters())
+    assert lengths[0] == lengths[1]
+    assert lengths[0].count(12) < 9
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(weights[1][name], value)
+
+
+class Taken(odtc.Callback):
+    """Notes at which length each step was taken."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def on_train_batch_end(self, run: Any, step: int, loss: float) -> None:
+        self.lengths.append(run.trainer.length)
