@@ -91,6 +91,8 @@ class Passes:
 
     def __post_init__(self) -> None:
         self._at = 0
+        # Samples of the pass that ended last which fill no batch.
+        self.left = 0
         self._as_pair = Pairing(self.manifest)
         inputs = self.manifest.fed(Role.INPUT)
         self._ordering = Ordering(inputs)
@@ -168,6 +170,7 @@ class Passes:
                     if before
                     else "bring more samples",
                 )
+            self.left = self._samples(rest) if rest else 0
             self.ends.append(taken)
             yield waiting
             number += 1
@@ -261,7 +264,16 @@ def _samples_told(loader: Any) -> int | None:
 
 def left_text(feed: Stream, left: int) -> str:
     """What is said of samples that fill no batch."""
+    return _left(f"{left} of {len(feed.source)} samples", feed.batch)
+
+
+def left_of_passes(feed: Passes) -> str:
+    """The same at the end of a run over what is gone through; empty where none are left."""
+    return _left(f"{feed.left} samples", feed.manifest.batch) if feed.left else ""
+
+
+def _left(samples: str, batch: int) -> str:
     return (
-        f"the last {left} of {len(feed.source)} samples of the last epoch fill no batch of "
-        f"{feed.batch}: no step takes them; those of other epochs go with the next one"
+        f"the last {samples} of the last epoch fill no batch of {batch}: no step takes them; those "
+        "of other epochs go with the next one"
     )

@@ -30,7 +30,7 @@ from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.callbacks import callbacks_of
 from odtc.runtime_rpc.loop.course import Course
 from odtc.runtime_rpc.loop.features.keeping import cache_bytes, keep_features
-from odtc.runtime_rpc.loop.feed import Feed, Passes, left_text
+from odtc.runtime_rpc.loop.feed import Feed, Passes, left_of_passes, left_text
 from odtc.runtime_rpc.loop.going import go
 from odtc.runtime_rpc.loop.history import History, column_names_of
 from odtc.runtime_rpc.loop.idle import OF_RUN, Begun, left_of_updates
@@ -139,6 +139,9 @@ def _end(run: Run, callbacks: Sequence[Callback], length: int | None) -> None:
         )
     for said in filter(None, end_texts(run)):
         warn_caller(f"fit: {said}")
+    feed = run.course.feed
+    if isinstance(feed, Passes) and feed.epoch_ends(run.step) and (said := left_of_passes(feed)):
+        warn_caller(said)
     for each in callbacks:
         if isinstance(each, BestCheckpoint):
             each.restored(run)

@@ -184,11 +184,14 @@ def _batches(batches: Iterable[Any], trainer: Predicting) -> Iterator[Any]:
     inputs = manifest.of_role(Role.INPUT)
     ordering = Ordering(inputs)
     naming = Naming(inputs, manifest.labels, "data", "a batch", inputs_alone=True)
-    taking = Taking(inputs, "data", is_predicted=True)
+    taking, is_told = Taking(inputs, "data", is_predicted=True), False
     for batch in batches:
         table = framed(batch)
         held = _inputs_alone(table, trainer) if is_frame(table) else table
         x = ordering(_inputs_of(held, naming), lambda: trainer._columns)
+        if not is_told and (said := naming.left_out(held)):
+            warn_caller(said)
+        is_told = True
         yield taking({name: as_array(array, f"input {name}") for name, array in x.items()})
         for note in taking.untold():
             warn_caller(note)

@@ -23,7 +23,7 @@ from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
 from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.objects.tabular import as_frame
 from odtc.runtime_rpc.data.readers import noted, read_data
-from odtc.runtime_rpc.data.samples import Samples, samples_in
+from odtc.runtime_rpc.data.samples import Samples, keys_of, samples_in
 from odtc.runtime_rpc.data.source import Batch, Source
 from odtc.runtime_rpc.data.tables.frames import by_names, framed, is_table, note_of_rows
 from odtc.runtime_rpc.data.tables.reading import read_frame
@@ -202,8 +202,11 @@ def _named(
 
 
 def _of_mapping(data: Mapping[str, Any], reading: Reading) -> Samples:
-    arrays = {name: as_array(value, f"data {name}") for name, value in data.items()}
-    return samples_in(arrays, [*arrays], reading.wanted, "data")
+    wanted = reading.wanted
+    keys = keys_of(wanted.inputs, wanted.read_labels, data)
+    arrays = {name: as_array(data[name], f"data {name}") for name in data if name in keys}
+    found = samples_in(arrays, [*map(str, data)], wanted, "data")
+    return noted(found, wanted, [*reading.manifest.bound])
 
 
 def _are_splits(data: Any) -> bool:
