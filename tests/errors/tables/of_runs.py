@@ -1,6 +1,7 @@
 """Ways to go wrong behind a compile: data, files, devices, measurements, apps."""
 
 import numpy as np
+import pandas
 
 from benchmarks.packing.inputs import CAPACITY, FOLDER
 from tests.cli.training.digits import BATCH
@@ -109,6 +110,10 @@ OF_RUNS: dict[str, Cause] = {
     "labels with an axis of one": step(IMAGES, LABELS[:, None]),
     "labels of words": train_on(x=IMAGES, y=np.array(["cat", "dog"] * (BATCH // 2))),
     "label of void pixels": step(IMAGES, LABELS * 0 + 255),
+    "label that is missing in a list": step(IMAGES, [*LABELS[1:].tolist(), None]),
+    "batches of arrays and frames": trainer(
+        lambda it: it.fit([(pandas.DataFrame({"a": LABELS}), LABELS), (IMAGES, LABELS)], lr=0.1)
+    ),
     "step: a pair as input": step((IMAGES, LABELS), None),
     "step: nothing as input": step(None, LABELS),
     "step: float64 beyond float32": step(IMAGES.astype(float) + 1e300, LABELS),
