@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odtc.core.coded import AS_IT_IS, NIBBLES, Coded, paired
+from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.errors import ModelError, UsageError
 from odtc.core.options.arguments import plainly_made
 from odtc.core.options.checked_options import check_options, count, format_choice, make_choice
@@ -22,8 +23,10 @@ from odtc.frontend.trained.product_weights import term_axes
 from odtc.frontend.trained.selection import Selection
 
 QUANTIZE_FORM = "int4{block=32}"
-# Elements of a part that is rounded at once: temporaries are several times as large.
+# Elements of a part whose error is added up at once, in float64.
 _PART = 1 << 20
+# Elements that are rounded at once: temporaries, several times as large, stay in a core's cache.
+_AT_ONCE = 1 << 15
 
 
 @plainly_made
@@ -174,7 +177,7 @@ def frozen_axes(graph: Graph, selection: Selection) -> dict[str, int]:
 
 
 def rounded(matrix: np.ndarray, axis: int, form: Format) -> Rounded:
-    """Rounds a matrix to codes.
+    """Rounds a matrix to codes; what it is mapped from is not kept in memory.
 
     Args:
         matrix: float32, of two dimensions.
@@ -184,6 +187,7 @@ def rounded(matrix: np.ndarray, axis: int, form: Format) -> Rounded:
     rows = matrix if axis == 1 else matrix.T
     block = min(form.block or rows.shape[1], rows.shape[1])
     parts = max(1, _PART // rows.shape[1])
+    at_once = max(1, _AT_ONCE // rows.shape[1])
     of_blocks = _of_blocks(form)
     codes, scales, zeros = [], [], []
     lost, whole = 0.0, 0.0
@@ -191,16 +195,21 @@ def rounded(matrix: np.ndarray, axis: int, form: Format) -> Rounded:
         part = np.asarray(rows[start : start + parts], np.float32)
         # What fills up the last block widens no range.
         missing = -part.shape[1] % block
-        filled = np.pad(part, [(0, 0), (0, missing)], mode="edge").reshape(len(part), -1, block)
-        code, scale, zero = of_blocks(filled)
-        offset = np.float32(0) if zero is None else zero[..., None].astype(np.float32)
-        back = (code.astype(np.float32) - offset) * scale[..., None]
-        back = back.reshape(len(part), -1)[:, : part.shape[1]]
-        lost += float(np.square(back - part, dtype=np.float64).sum())
+        filled = np.pad(part, [(0, 0), (0, missing)], mode="edge") if missing else part
+        filled = filled.reshape(len(part), -1, block)
+        back = np.empty(filled.shape, np.float32)
+        for first in range(0, len(part), at_once):
+            some = slice(first, first + at_once)
+            code, scale, zero = of_blocks(filled[some])
+            offset = np.float32(0) if zero is None else zero[..., None].astype(np.float32)
+            np.multiply(code.astype(np.float32) - offset, scale[..., None], out=back[some])
+            codes.append(code.reshape(len(code), -1)[:, : part.shape[1]])
+            scales.append(scale)
+            zeros.append(zero)
+        error = back.reshape(len(part), -1)[:, : part.shape[1]] - part
+        lost += float(np.square(error, dtype=np.float64).sum())
         whole += float(np.square(part, dtype=np.float64).sum())
-        codes.append(code.reshape(len(part), -1)[:, : part.shape[1]])
-        scales.append(scale)
-        zeros.append(zero)
+    leave_pages([matrix])
     joined = _turned(np.concatenate(codes), axis)
     return Rounded(
         paired(joined) if isinstance(form, Int4) else joined,
@@ -233,7 +242,10 @@ def _unsigned4(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     low, high = np.minimum(blocks.min(-1), 0), np.maximum(blocks.max(-1), 0)
     scale = _scale(high - low, 15)
     zero = np.clip(np.rint(-low / scale), 0, 15)
-    codes = np.clip(np.rint(blocks / scale[..., None]) + zero[..., None], 0, 15)
+    codes = blocks / scale[..., None]
+    np.rint(codes, out=codes)
+    codes += zero[..., None]
+    np.clip(codes, 0, 15, out=codes)
     return codes.astype(np.uint8), scale, zero.astype(np.uint8)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from odtc.core.disk import mapped_arrays
 from odtc.core.disk.mapped_arrays import Copies, leave_pages
+from odtc.frontend.trained.quantise import Int4, rounded
 from tests.native.test_resident import resident
 
 SIZE = 64 << 20
@@ -31,6 +32,11 @@ def mapped(file: Path, offset: int, length: int) -> np.ndarray | None:
     return found.get("part")
 
 
+def of_files() -> int:
+    """Resident bytes of files, on a disk or in memory."""
+    return resident("RssFile") + resident("RssShmem")
+
+
 def test_pages_come_and_go(file: Path) -> None:
     part = mapped(file, 7, SIZE)
     assert part is not None
@@ -45,6 +51,17 @@ def test_pages_come_and_go(file: Path) -> None:
         assert resident("VmRSS") - before > SIZE * 0.9
         leave_pages([np.zeros(3), found[1:]])
         assert resident("VmRSS") - before < SIZE * 0.1
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rounding_keeps_no_pages_of_floats(file: Path, axis: int) -> None:
+    part = mapped(file, 7, SIZE)
+    assert part is not None
+    matrix = part.view(np.float32).reshape(-1, 1024)
+    before = of_files()
+    made = rounded(matrix, axis, Int4())
+    assert made.codes.size == matrix.size // 2
+    assert of_files() - before < SIZE * 0.1
 
 
 def test_a_file_that_is_too_short_is_damaged(file: Path) -> None:
