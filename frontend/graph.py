@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -341,6 +342,7 @@ def only(graph: Graph, node: onnx.NodeProto, slot: int) -> Any:
     return None if value is None else value.item()
 
 
+@cache
 def numpy_dtype(elem_type: int) -> str:
     """ONNX element type to numpy dtype name.
 

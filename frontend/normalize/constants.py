@@ -5,6 +5,7 @@ inference the shape that the next one waits for, so both go on in turn.
 """
 
 import math
+from collections.abc import Hashable
 
 import numpy as np
 import onnx
@@ -41,6 +42,12 @@ _WINDOWED = frozenset("AveragePool Conv ConvTranspose LpPool MaxPool".split())
 
 
 Values = dict[str, np.ndarray]
+
+# What nodes made, in the order of their outputs: in each block of a network, and in each draft of
+# it, most are written like others.
+_MADE: dict[Hashable, tuple[np.ndarray, ...]] = {}
+# Of these the bytes of a node and of what it reads, at most; and how many there are, at most.
+_ALIKE_BYTES, _MOST_MADE = 1 << 10, 1 << 12
 
 
 def fold_and_infer(graph: Graph) -> None:
@@ -194,10 +201,42 @@ def _is_small(graph: Graph, node: onnx.NodeProto, feeds: dict[str, np.ndarray]) 
     return node.op_type in BOUNDED and math.prod(v.size for v in feeds.values()) <= MAX_ELEMENTS
 
 
-def _evaluate(
-    graph: Graph, node: onnx.NodeProto, feeds: dict[str, np.ndarray]
-) -> dict[str, np.ndarray] | None:
-    """Runs one node with ONNX's reference implementation; None where that refuses it."""
+def _evaluate(graph: Graph, node: onnx.NodeProto, feeds: Values) -> Values | None:
+    """The outputs of one node by ONNX's reference implementation; None where that refuses it."""
+    likeness = _likeness(graph.opset, node, feeds)
+    known = _MADE.get(likeness)
+    if known is not None:
+        return dict(zip(filter(None, node.output), known, strict=True))
+    found = _run(graph, node, feeds)
+    if found is None or likeness is None:
+        return found
+    if sum(each.nbytes for each in found.values()) <= _ALIKE_BYTES:
+        for each in found.values():
+            # Many tensors will be this array.
+            each.flags.writeable = False
+        if len(_MADE) >= _MOST_MADE:
+            _MADE.clear()
+        _MADE[likeness] = tuple(found.values())
+    return found
+
+
+def _likeness(opset: int, node: onnx.NodeProto, feeds: Values) -> Hashable:
+    """Describes a node and what it reads, but for names; None where the description is long."""
+    size = node.ByteSize() + sum(each.nbytes for each in feeds.values())
+    if size > _ALIKE_BYTES or any(each.dtype == object for each in feeds.values()):
+        return None
+    numbers = {name: number for number, name in enumerate(feeds)}
+    return (
+        (node.op_type, node.domain, opset),
+        tuple(each.SerializeToString(deterministic=True) for each in node.attribute),
+        tuple(numbers.get(name) for name in node.input),
+        tuple(map(bool, node.output)),
+        tuple((each.dtype, each.shape, each.tobytes()) for each in feeds.values()),
+    )
+
+
+def _run(graph: Graph, node: onnx.NodeProto, feeds: Values) -> Values | None:
+    """Runs one node; see `_evaluate`."""
     # Tens of megabytes, for models that have something to fold.
     from onnx.reference import ReferenceEvaluator
 

@@ -71,16 +71,17 @@ class _Finder:
         shape = self._graph.shapes.get(name)
         whole = [each for each in maker.input if each and self._graph.shapes.get(each) == shape]
         sources = [source for each in whole if (source := self._source(each)) is not None]
-        still = all(self._is_still(each) for each in maker.input if each)
-        return sources[0] if sources and still else None
+        # Most tensors come from no integers: only of the others it is asked, back to the inputs.
+        is_still = sources and all(self._is_still(each) for each in maker.input if each)
+        return sources[0] if is_still else None
 
     def _is_still(self, name: str) -> bool:
         """Whether a tensor is the same whatever is fed."""
-        held = self._graph.constants.keys() | self._graph.parameters.keys()
+        constants, parameters = self._graph.constants, self._graph.parameters
         seen, waiting = set[str](), [name]
         while waiting:
             each = waiting.pop()
-            if each in seen or each in held or not each:
+            if each in seen or each in constants or each in parameters or not each:
                 continue
             if each not in self._makers:
                 return False

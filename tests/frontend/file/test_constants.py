@@ -8,6 +8,8 @@ from onnx.reference import ReferenceEvaluator
 
 from odtc.core.errors import ModelError
 from odtc.frontend.file.specialize import specialize
+from odtc.frontend.graph import Graph
+from odtc.frontend.normalize import constants as folding
 from odtc.frontend.normalize.pipeline import normalize
 
 W = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -202,3 +204,52 @@ def test_a_branch_that_is_not_taken_has_no_part_in_inference() -> None:
     given = {"zero": np.array(0), "flat": np.array([-1])}
     graph = specialize(model_of(nodes, given), batch=2)
     assert graph.shapes["y"] == (2, 3)
+
+
+def test_nodes_that_are_written_alike_but_read_something_else_are_not_taken_for_one() -> None:
+    nodes = [
+        const("two", np.float32(2)),
+        const("also two", np.float32(2)),
+        const("zero", np.float32(0)),
+        const("less than zero", np.float32(-0.0)),
+        const("whole", np.int32(2)),
+        helper.make_node("Div", ["two", "zero"], ["up"]),
+        helper.make_node("Div", ["two", "less than zero"], ["down"]),
+        helper.make_node("Sub", ["two", "zero"], ["a"]),
+        helper.make_node("Sub", ["zero", "two"], ["b"]),
+        helper.make_node("Sub", ["two", "two"], ["c"]),
+        helper.make_node("Cast", ["two"], ["d"], to=TensorProto.INT32),
+        helper.make_node("Cast", ["two"], ["e"], to=TensorProto.INT64),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    for _ in range(2):
+        constants = specialize(model_of(nodes), batch=2).constants
+        assert {name: float(constants[name]) for name in ("up", "down", "a", "b", "c")} == {
+            "up": np.inf,
+            "down": -np.inf,
+            "a": 2,
+            "b": -2,
+            "c": 0,
+        }
+        dtypes = [constants[name].dtype.name for name in ("whole", "d", "e", "also two")]
+        assert dtypes == ["int32", "int32", "int64", "float32"]
+
+
+def test_a_model_of_many_alike_nodes_evaluates_each_kind_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = [const(f"n{each}", np.full(3, 0.1357, np.float32)) for each in range(50)]
+    nodes += [helper.make_node("Neg", [f"n{each}"], [f"m{each}"]) for each in range(50)]
+    nodes.append(helper.make_node("MatMul", ["x", "w"], ["y"]))
+    run, ran = folding._run, list[str]()
+
+    def counted(graph: Graph, node: onnx.NodeProto, feeds: folding.Values) -> folding.Values | None:
+        ran.append(node.op_type)
+        return run(graph, node, feeds)
+
+    monkeypatch.setattr(folding, "_MADE", {})
+    monkeypatch.setattr(folding, "_run", counted)
+    graph = specialize(model_of(nodes), batch=2)
+    assert ran == ["Neg"]
+    assert graph.constants["m0"] is graph.constants["m49"]
+    assert not graph.constants["m0"].flags.writeable
