@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeGuard
 
 import tvm
-from tvm import relax, tirx
+import tvm_ffi
+from tvm import ir, relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from odtc.core.ir.relax_calls import is_call
@@ -81,6 +82,7 @@ class _Absorb(PyExprMutator):
     def __init__(self, module: tvm.IRModule, product: Product) -> None:
         super().__init__(module)
         self._make = product
+        self._made: dict[tvm_ffi.StructuralKey, ir.GlobalVar] = {}
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
@@ -91,9 +93,22 @@ class _Absorb(PyExprMutator):
         source = self.lookup_binding(right) if isinstance(right, relax.Var) else None
         if is_call(source, dequantised.name) and source.ty.ndim == _MATRIX:
             read, tensors = source, list(source.args)
-        kernel = self._make(left, read, trans_left, trans_right)
-        name = self.builder_.add_func(kernel, "matmul")
+        name = self._kernel(left, read, trans_left, trans_right)
         return relax.call_tir(name, relax.Tuple([left, *tensors]), call.ty)
+
+    def _kernel(
+        self, left: relax.Expr, right: relax.Expr, trans_left: bool, trans_right: bool
+    ) -> ir.GlobalVar:
+        """The kernel of a product, which is made once for all whose operands are alike."""
+        tensors, codes = [right], None
+        if is_call(right, dequantised.name):
+            tensors, codes = list(right.args), right.attrs
+        types = [each.ty for each in (left, *tensors)]
+        kind = tvm_ffi.StructuralKey([types, codes, trans_left, trans_right])
+        if kind not in self._made:
+            kernel = self._make(left, right, trans_left, trans_right)
+            self._made[kind] = self.builder_.add_func(kernel, "matmul")
+        return self._made[kind]
 
     def _operand(self, expression: relax.Expr) -> tuple[relax.Expr, bool]:
         """The tensor that is really read, and whether it is read transposed."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 
 from odtc.backends.kernels.product.matmul import matmul
@@ -103,3 +103,29 @@ def test_a_transpose_that_also_moves_matrices_stays() -> None:
 def test_products_that_broadcast_stay() -> None:
     text = after_the_pass([(2, 3, 4), (1, 4, 5)], op.matmul)
     assert "R.matmul" in text
+
+
+def test_products_whose_operands_are_alike_are_one_kernel_that_is_made_once() -> None:
+    left, right = (relax.Var(name, relax.TensorType((4, 4), "float32")) for name in "ab")
+    builder = relax.BlockBuilder()
+    with builder.function("main", [left, right]):
+        with builder.dataflow():
+            result: relax.Expr = left
+            for _ in range(3):
+                result = builder.emit(op.matmul(result, right))
+                result = builder.emit(op.matmul(result, op.permute_dims(right)))
+            result = builder.emit_output(result)
+        builder.emit_func_output(result)
+    made: list[tuple[bool, bool]] = []
+
+    def product(a: relax.Expr, b: relax.Expr, trans_a: bool, trans_b: bool) -> tirx.PrimFunc:
+        made.append((trans_a, trans_b))
+        return matmul(a, b, trans_a, trans_b)
+
+    module = AbsorbTranspose(product).run(builder.finalize())
+    assert made == [(False, False), (False, True)]
+    names = {each.name_hint for each in module.get_global_vars()}
+    assert names == {"main", "matmul", "matmul1"}
+    a, b = np.random.default_rng(0).standard_normal((2, 4, 4), np.float32)
+    wanted = a @ np.linalg.matrix_power(b @ b.T, 3)
+    np.testing.assert_allclose(run(module, a, b), wanted, rtol=1e-3, atol=1e-3)
