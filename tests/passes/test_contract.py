@@ -107,6 +107,8 @@ def test_the_last_module_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relax.analysis, "well_formed", kept)
     run_pipeline([Given(step()) for _ in range(3)], step())
     assert found == [True]
+    run_pipeline([Given(wrongly_typed())], step(), types=False)
+    assert found == [True, False]
 
 
 def test_a_refusal_is_not_asked_for_again() -> None:
