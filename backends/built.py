@@ -19,6 +19,7 @@ from odtc.backends.program.lines import Line, Lines
 from odtc.backends.program.straight_line import lines_of
 from odtc.core.ir.product_marks import TUNED, WINOGRAD
 from odtc.core.ir.relax_calls import operator_of
+from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.layout.select import LAYOUTS
 from odtc.passes.memory.arena import RECORD
 from odtc.passes.schedule.insert_checkpoints import REPEATED, STORED
@@ -213,15 +214,12 @@ def _has_half_sums(function: tirx.PrimFunc) -> bool:
 def _allocations(function: relax.Function) -> list[tuple[str, int]]:
     """The allocations of a function: of storage or of a result's tensor, and how many bytes."""
     found: list[tuple[str, int]] = []
-
-    def visit(expression: relax.Expr) -> None:
-        op_name = operator_of(expression)
+    for binding in bindings_of(function):
+        op_name = operator_of(binding.value)
         if op_name == _ALLOCATE:
-            found.append((op_name, int(expression.args[0].values[0])))
+            found.append((op_name, int(binding.value.args[0].values[0])))
         elif op_name == _ALLOCATE_RESULT:
-            shape = [int(size) for size in expression.args[0].values]
-            dtype = str(expression.args[1].value)
+            shape = [int(size) for size in binding.value.args[0].values]
+            dtype = str(binding.value.args[1].value)
             found.append((op_name, math.prod(shape) * np.dtype(dtype).itemsize))
-
-    relax.analysis.post_order_visit(function.body, visit)
     return found
