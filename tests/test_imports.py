@@ -20,6 +20,7 @@ VOCABULARY = {
     "odtc.core.errors",
     "odtc.core.specs",
     "odtc.core.disk.files",
+    "odtc.core.ir.place",
     "odtc.core.ir.relax_calls",
     "odtc.core.options.kinds",
     "odtc.frontend.graph",
@@ -27,6 +28,7 @@ VOCABULARY = {
     "odtc.passes.contract",
     "odtc.backends.targets",
     "odtc.backends.kernels.common.places",
+    "odtc.backends.kernels.common.vectors",
     "odtc.backends.kernels.product.tile",
 }
 # Circles that are still there, by the modules that are in them.
