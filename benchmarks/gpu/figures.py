@@ -18,6 +18,7 @@ FAMILIES = {
     "forward": "forward",
     "data gradient": "data gradients",
     "weight gradient": "weight gradients",
+    "attention": "attention",
     "normalisation": "normalisations",
     "sums": "sums",
     "elementwise": "elementwise",

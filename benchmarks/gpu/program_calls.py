@@ -2,7 +2,7 @@
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ _SYMBOL = "__tvm_ffi_"
 _ARGUMENT = 0
 # DLPack's codes and bits of bytes, which workspaces are.
 _WORKSPACE = (1, 8)
+_PARTS_RANK = 3
 
 
 def calls_in(program: bytes) -> list[dict[str, Any]]:
@@ -40,15 +41,32 @@ def calls_in(program: bytes) -> list[dict[str, Any]]:
             operands.pop()
         shapes = [sizes[at : at + rank] for *_, rank, at, _, _ in operands]
         is_computed = len(operands) > 1 and operands[-2][0] != _ARGUMENT
-        if is_computed and shapes[-1][1:] == [math.prod(shapes[-2])]:
-            operands.pop()
-            shapes.pop()
+        if is_computed:
+            whole = without_parts(name(kernel), shapes)
+            del operands[whole:], shapes[whole:]
         widths = [bits // 8 for _, _, _, bits, *_ in operands]
         moved = sum(math.prod(s) * width for s, width in zip(shapes, widths, strict=True))
         return {"name": name(kernel), "shapes": shapes, "bytes": moved}
 
     _, _, first, count, *_ = tables["functions"][0]
     return [call(*each) for each in tables["calls"][first : first + count]]
+
+
+def without_parts(name: str, shapes: Sequence[Sequence[int]]) -> int:
+    """Number of tensors of a call that are not parts of its sums, which come last.
+
+    Parts of a product are `[parts, rows, columns]` for as many results as it has. Where a stride
+    splits a gradient into products of their own, each may have parts.
+    """
+    whole = len(shapes)
+    while whole > 1 and len(shapes[whole - 1]) == _PARTS_RANK and shapes[whole - 1][0] > 1:
+        whole -= 1
+    result, parts = math.prod(shapes[whole - 1]), shapes[whole:]
+    sizes = [math.prod(each[1:]) for each in parts]
+    if len(parts) == 1 and sizes[0] == result:
+        return whole
+    is_strided = "data_gradient" in name and all(result % size == 0 for size in sizes)
+    return whole if is_strided else len(shapes)
 
 
 def _tables(program: bytes) -> Iterator[tuple[str, Any]]:

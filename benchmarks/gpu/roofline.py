@@ -7,6 +7,7 @@ call is counted once, as if caches kept nothing from call to call, so a kernel t
 one before it left in a cache may be faster than its bound.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from benchmarks.kernel_time.products import LayerProduct
 
 # Words in the names of kernels that are no products; the first that fits.
 _FAMILIES = {
+    "attention": "attention",
     "normalisation": "norm",
     "pooling": "pool",
     "update": "update",
@@ -27,6 +29,7 @@ _FAMILIES = {
     "copies": r"^(fused_)?(transpose|concatenate|reshape|strided_slice|spread|expand_dims|_|\d)+$",
 }
 _ELEMENTWISE = "elementwise"
+_ATTENTION = re.compile(r"attention(_gradient)?\d*$")
 _TRIES, _SIDE, _COPIED = 10, 8192, 1 << 28
 
 
@@ -119,9 +122,24 @@ def families_of(
     groups: dict[str, list[tuple[KernelCall, int]]] = {}
     for call, product in zip(calls, products, strict=True):
         name = product.kind if product else family_of(call.name)
-        groups.setdefault(name, []).append((call, product.flops if product else 0))
+        flops = product.flops if product else _attention_flops(call)
+        groups.setdefault(name, []).append((call, flops))
     found = [_family(name, group, ceilings) for name, group in groups.items()]
     return sorted(found, key=lambda family: -family.lost)
+
+
+def _attention_flops(call: KernelCall) -> int:
+    """Of attention two products, and five of its gradient, in which scores are computed again.
+
+    Queries and keys come first, and last a number for each query, `[batch, heads, queries]`.
+    """
+    if not (found := _ATTENTION.match(call.name)):
+        return 0
+    queries, keys, numbers = (math.prod(each) for each in (*call.shapes[:2], call.shapes[-1]))
+    elements = queries // numbers
+    heads = numbers // call.shapes[-1][-1]
+    products = 5 if found[1] else 2
+    return products * 2 * queries * (keys // (heads * elements))
 
 
 def family_of(kernel: str) -> str:

@@ -9,6 +9,7 @@ FAMILIES = (
     "forward",
     "data gradients",
     "weight gradients",
+    "attention",
     "normalisations",
     "sums",
     "elementwise",

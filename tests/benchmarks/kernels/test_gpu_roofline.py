@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.gpu.prepare import copy_runtime, prepare
 from benchmarks.gpu.profile import calls_of, shares_of
+from benchmarks.gpu.program_calls import without_parts
 from benchmarks.gpu.roofline import GpuCeilings, families_of, family_of
 from benchmarks.gpu.run import layers_in
 from benchmarks.gpu.steps import OdtcStep
@@ -45,6 +46,34 @@ def test_every_kernel_of_a_step_has_its_time_and_its_family(kind: str, tmp_path:
     families = {f.name: f for f in families_of(calls, products, GpuCeilings(1e12, 1e11))}
     assert {FORWARD, DATA, WEIGHT, "pooling", "update", "softmax and loss"} <= families.keys()
     assert sum(family.calls for family in families.values()) == len(calls)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "count"),
+    [
+        ("matmul7", [[9, 8], [9, 6], [8, 6], [4, 8, 6]], 3),
+        # Of a batch, no tensor is parts of the others.
+        ("matmul7", [[4, 8, 5], [4, 5, 6], [4, 8, 6]], 3),
+        ("attention", [[1, 6, 2, 4], [1, 6, 2, 4], [1, 6, 2, 4], [1, 2, 6], [1, 2, 6]], 5),
+        ("data_gradient5", [[2, 8, 3, 3], [8, 4, 3, 3], [2, 4, 6, 6], [2, 4, 18], [3, 4, 18]], 3),
+        ("batch_norm", [[2, 8, 9], [8], [8], [2, 8, 3]], 4),
+    ],
+)
+def test_parts_of_sums_are_no_tensors_of_a_call(
+    name: str, shapes: list[list[int]], count: int
+) -> None:
+    assert without_parts(name, shapes) == count
+
+
+def test_attention_has_operations() -> None:
+    """Two products of 3 x 5 scores for 2 x 4 heads of 7 elements, and five in its gradient."""
+    q, k, top = (2, 3, 4, 7), (2, 4, 5, 7), (2, 4, 3)
+    calls = [
+        KernelCall("attention1", (q, k, k, q, top, top), bytes=0, seconds=1.0),
+        KernelCall("attention_gradient", (q, k, k, q, q, top, top, q, k, k, top), 0, 1.0),
+    ]
+    (found,) = families_of(calls, [None, None], GpuCeilings(1e9, 1e8))
+    assert (found.name, found.flops) == ("attention", (2 + 5) * 2 * (2 * 4 * 3 * 5 * 7))
 
 
 def test_a_family_is_compared_with_its_bounds() -> None:
