@@ -19,15 +19,18 @@ _AT_ONCE = (2, 4)
 
 
 def read_in_vectors(function: tirx.PrimFunc) -> set[Any]:
-    """The buffers of shared memory that a kernel reads in vectors of floats."""
-    found: set[Any] = set()
+    """The buffers of shared memory that a kernel reads, itself or a view of, in vectors of floats.
+
+    Where two allocations live one after the other TVM makes views of one of them.
+    """
+    roots, found = _Roots(function.body), set[Any]()
 
     def look(node: ir.TensorLoad) -> None:
         if str(node.ty.dtype) == f"float32x{VECTOR}":
-            found.add(node.source)
+            found.add(roots.of(node.source))
 
     tvm_ffi.structural_walk(function.body, (ir.TensorLoad, look))
-    return {each for each in found if str(each.scope()) == "shared"}
+    return {each for each in found - {*function.params} if str(each.scope()) == "shared"}
 
 
 def only_vectors(function: tirx.PrimFunc) -> set[Any]:
@@ -35,29 +38,39 @@ def only_vectors(function: tirx.PrimFunc) -> set[Any]:
 
     Two variables that are one buffer would have to say so where one of them is written through.
     """
-    views: dict[Any, Any] = {}
-    used: list[tuple[Any, Any]] = []
-
-    def view(node: tirx.DeclBuffer) -> None:
-        views[node.buffer] = node.data.args[0] if isinstance(node.data, ir.Call) else node.data
-
+    roots, used = _Roots(function.body), list[tuple[Any, Any]]()
     tvm_ffi.structural_walk(
         function.body,
         [
-            (tirx.DeclBuffer, view),
             (tirx.BufferStore, lambda node: used.append((node.buffer, node.indices))),
             (ir.TensorLoad, lambda node: used.append((node.source, node.indices))),
         ],
     )
     found: dict[Any, set[int]] = {}
     for buffer, indices in used:
-        root = buffer
-        while root in views:
-            root = views[root]
         is_run = str(buffer.dtype) == "float32" and len(indices) == 1
-        found.setdefault(root, set()).add(lanes_at_once(indices[0]) if is_run else 0)
+        lanes = lanes_at_once(indices[0]) if is_run else 0
+        found.setdefault(roots.of(buffer), set()).add(lanes)
     ways = {root: min(lanes) for root, lanes in found.items() if len(lanes) == 1}
     return {each for each in function.params if ways.get(each)}
+
+
+class _Roots:
+    """Whose memory the buffers of a kernel are: of a parameter, or of an allocation."""
+
+    def __init__(self, body: tirx.Stmt) -> None:
+        self._views: dict[Any, Any] = {}
+        tvm_ffi.structural_walk(body, (tirx.DeclBuffer, self._add))
+
+    def _add(self, node: tirx.DeclBuffer) -> None:
+        source = node.data.args[0] if isinstance(node.data, ir.Call) else node.data
+        self._views[node.buffer] = source
+
+    def of(self, buffer: Any) -> Any:
+        """The parameter or the allocation; the buffer itself where it is no view."""
+        while buffer in self._views:
+            buffer = self._views[buffer]
+        return buffer
 
 
 def lanes_at_once(index: ir.Expr) -> int:

@@ -10,7 +10,7 @@ from odtc.backends.spirv.assemble import Shader
 _NAME, _DECORATE, _BINDING = 5, 71, 33
 _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
 _TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER = 32, 59, 12
-_TYPE_VECTOR, _LOAD, _STORE, _COMPOSE = 23, 61, 62, 80
+_TYPE_VECTOR, _TYPE_ARRAY, _LOAD, _STORE, _COMPOSE = 23, 28, 61, 62, 80
 _CONSTANT, _CONTROL_BARRIER = 43, 224
 _SELECTION_MERGE, _BRANCH = 247, 250
 # Or, and, not.
@@ -122,6 +122,15 @@ def vectors_stored(shader: Shader) -> int:
     vectors = {words[1] for words in found if _is(words, _TYPE_VECTOR)}
     composed = {words[2] for words in found if _is(words, _COMPOSE) and words[1] in vectors}
     return sum(_is(words, _STORE) and words[2] in composed for words in found)
+
+
+def vectors_shared(shader: Shader) -> int:
+    """Returns how many variables that a group shares are arrays of vectors."""
+    found = list(_instructions(shader))
+    vectors = {words[1] for words in found if _is(words, _TYPE_VECTOR)}
+    arrays = {words[1] for words in found if _is(words, _TYPE_ARRAY) and words[2] in vectors}
+    pointers = {words[1] for words in found if _is(words, _TYPE_POINTER) and words[3] in arrays}
+    return sum(_is(words, _VARIABLE) and words[1] in pointers for words in found)
 
 
 def _is(words: Sequence[int], op: int) -> bool:

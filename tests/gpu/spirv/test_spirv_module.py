@@ -27,6 +27,7 @@ from tests.gpu.spirv.spirv_tools import (
     non_writable,
     read_only,
     storage_buffers,
+    vectors_shared,
     vectors_stored,
 )
 
@@ -169,6 +170,26 @@ def test_vectors_are_stored_at_once_where_nothing_reaches_their_scalars(made: li
     assembled(main)
     (shader,) = made
     assert vectors_stored(shader) == 1
+    check_valid(shader)
+
+
+def test_views_of_shared_memory_are_read_in_vectors(made: list[Shader]) -> None:
+    """TVM makes views where two allocations live one after the other."""
+
+    @parsed.prim_func(private=False, s_tir=True)
+    def main(read: T.Buffer((256,), "float32"), out: T.Buffer((256,), "float32")):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        block = T.launch_thread("blockIdx.x", 2)
+        item = T.launch_thread("threadIdx.x", 32)
+        near = T.alloc_buffer((128,), "float32", scope="shared")
+        view = T.decl_buffer((4, 32), "float32", data=near.data, scope="shared")
+        near[item] = read[block * 32 + item]
+        T.tvm_storage_sync("shared")
+        out[T.Ramp(item * 4, 1, 4)] = view[0, T.Ramp(item // 8 * 4, 1, 4)]
+
+    assembled(main)
+    (shader,) = made
+    assert vectors_shared(shader) == 1
     check_valid(shader)
 
 
