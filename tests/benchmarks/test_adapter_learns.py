@@ -7,16 +7,22 @@ import pytest
 
 from benchmarks.language_models.learning import Point, base_of, curves, draw, table_of
 
+# How much a perplexity is rounded, and how many times as far as PyTorch's curves odtc's may part.
+_ROUNDED, _AS_FAR = 1e-6, 10
+
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`")
 def test_the_perplexity_of_text_that_is_held_out_falls_as_pytorchs(tmp_path: Path) -> None:
-    points = curves(base_of(40), 40, 10, tmp_path)
+    points = curves(base_of(120), 40, 10, tmp_path)
     own, other = ([getattr(each, name) for each in points] for name in ("odtc", "torch"))
     assert [each.step for each in points] == [0, 10, 20, 30, 40]
-    np.testing.assert_allclose(own, other, rtol=1e-4)
     assert own[-1] < 0.95 * own[0]
-    # PyTorch's own curves are as near each other, and each gradient is that of float64.
-    assert all(most - least < 1e-4 * most for least, most in (each.apart for each in points))
+    # What parts PyTorch's own curves is rounding, which grows; odtc rounds elsewhere.
+    apart = np.maximum.accumulate([most / least - 1 for least, most in (x.apart for x in points)])
+    parted = np.abs(np.divide(own, other) - 1)
+    assert (parted < _ROUNDED + _AS_FAR * apart).all(), (parted, apart)
+    # The texts are fixed: over these it does not grow so far that it hides anything.
+    assert (apart < 1e-5).all(), apart
     assert all(0 < each.error < 1e-5 for each in points[1:])
 
 
