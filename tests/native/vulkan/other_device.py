@@ -1,22 +1,28 @@
 """Another device than this machine's, or one that fails: `shim.c` in front of Vulkan's library."""
 
+import atexit
+import json
 import os
 import re
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import NamedTemporaryFile, mkdtemp
 
 from odtc.core.process.cxx import cc_command
+from tests.native.vulkan.template import FIRST
+
+# Under this name the shim is found in the place of Vulkan's library.
+_NAME = "libvulkan.so.1"
 
 
 @cache
 def _shim() -> Path:
-    output = Path(mkdtemp()) / "libvulkan.so.1"
+    output = Path(mkdtemp()) / _NAME
     source = Path(__file__).with_name("shim.c")
     command = [*cc_command(), "-O1", "-fPIC", "-shared", str(source), "-o", str(output)]
-    subprocess.run([*command, "-ldl"], check=True)
+    subprocess.run([*command, f"-Wl,-soname,{_NAME}", "-ldl"], check=True)
     return output
 
 
@@ -28,35 +34,46 @@ def _real() -> str:
 
 def on_shim() -> dict[str, str]:
     """The environment of a process that finds it in the place of Vulkan's library."""
-    return {"LD_LIBRARY_PATH": str(_shim().parent), "REAL_VULKAN": _real()}
+    return {FIRST: str(_shim()), "REAL_VULKAN": _real()}
 
 
 def printed(code: str, *arguments: str, **environment: str) -> str:
-    """What a program prints that has the names of `device.py` and `kernels.py`."""
-    imports = (
-        "import sys\n"
-        "import numpy as np\n"
-        "from tests.native.vulkan.device import *\n"
-        "from tests.native.vulkan.kernels import *\n"
-    )
-    return _output([sys.executable, "-c", imports + code, *arguments], environment)
+    """What a program prints that has the names of `device.py` and `kernels.py`, and `sys`."""
+    return _output(environment, code=code, words=arguments)
 
 
 def passed(*tests: str, **environment: str) -> str:
     """What tests of this folder print that run in a process of their own, and pass."""
     given = [str(Path(__file__).parent / each) for each in tests]
-    words = ("-m", "pytest", "-q", "-s", "-n", "0", "-p", "no:cacheprovider")
-    return _output([sys.executable, *words, *given], environment)
+    return _output(environment, words=["-q", "-s", "-n", "0", "-p", "no:cacheprovider", *given])
 
 
-def _output(command: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        command,
-        env=os.environ | environment,
-        capture_output=True,
+@cache
+def _template() -> subprocess.Popen[str]:
+    """The process that is forked for programs; it ends with this one."""
+    # The threads of a BLAS would not be in a fork.
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.native.vulkan.template"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=300,
+        bufsize=1,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    atexit.register(process.communicate)
+    return process
+
+
+def _output(environment: dict[str, str], **program: object) -> str:
+    asked, answers = _template().stdin, _template().stdout
+    assert asked
+    assert answers
+    with NamedTemporaryFile("r") as out, NamedTemporaryFile("r") as errors:
+        files = [out.name, errors.name]
+        job = {"files": files, "environment": os.environ | environment, **program}
+        print(json.dumps(job), file=asked)
+        status = answers.readline().strip()
+        said = out.read() + errors.read()
+    assert status == "0", f"{status}: {said}"
+    return said
