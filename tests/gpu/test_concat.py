@@ -37,26 +37,28 @@ def test_values(kind: str, axis: int, most: int, launches: int) -> None:
     assert np.array_equal(run_kernel(kind, bound, arrays, expected.shape), expected)
 
 
-def dense_model(layers: int, width: int = 4) -> onnx.ModelProto:
-    """Layers that each read all before them, as DenseNet's do."""
+def wide_model(branches: int, width: int = 4) -> onnx.ModelProto:
+    """Branches that read one tensor, whose gradients are added up, and are joined to another."""
     rng = np.random.default_rng(1)
-    nodes, weights, joined = [], [], ["x"]
-    for layer in range(layers):
-        rows = width * len(joined)
+    nodes, weights = [], []
+
+    def layer(source: str, name: str, rows: int) -> None:
         weight = (rng.standard_normal((rows, width)) / rows**0.5).astype("float32")
-        weights.append(onnx.numpy_helper.from_array(weight, f"w{layer}"))
-        source = "x"
-        if layer:
-            source = f"all{layer}"
-            nodes.append(helper.make_node("Concat", list(joined), [source], axis=1))
-        nodes.append(helper.make_node("MatMul", [source, f"w{layer}"], [f"z{layer}"]))
-        nodes.append(helper.make_node("Tanh", [f"z{layer}"], [f"y{layer}"]))
-        joined.append(f"y{layer}")
+        weights.append(onnx.numpy_helper.from_array(weight, f"w-{name}"))
+        nodes.append(helper.make_node("MatMul", [source, f"w-{name}"], [f"z-{name}"]))
+        nodes.append(helper.make_node("Tanh", [f"z-{name}"], [name]))
+
+    layer("x", "first", width)
+    joined = [f"y{branch}" for branch in range(branches)]
+    for name in joined:
+        layer("first", name, width)
+    nodes.append(helper.make_node("Concat", joined, ["all"], axis=1))
+    layer("all", "last", width * branches)
     graph = helper.make_graph(
         nodes,
-        "dense",
+        "wide",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", width])],
-        [helper.make_tensor_value_info(joined[-1], TensorProto.FLOAT, ["n", width])],
+        [helper.make_tensor_value_info("last", TensorProto.FLOAT, ["n", width])],
         weights,
     )
     opset = [helper.make_opsetid("", 17)]
@@ -64,8 +66,8 @@ def dense_model(layers: int, width: int = 4) -> onnx.ModelProto:
 
 
 def test_a_phones_schedule_takes_a_net_of_many(tmp_path: Path) -> None:
-    """The check of launches refused it; and the losses are the CPU's."""
-    onnx.save(dense_model(17), tmp_path / "m.onnx")
+    """The check of launches refused both, as in DenseNet; and the losses are the CPU's."""
+    onnx.save(wide_model(17), tmp_path / "m.onnx")
     odtc.compile(tmp_path / "m.onnx", "android-vulkan", batch=8)
     rng = np.random.default_rng(2)
     x, y = rng.standard_normal((8, 4)).astype("float32"), np.arange(8) % 4
