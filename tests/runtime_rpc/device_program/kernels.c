@@ -1,5 +1,6 @@
 /* Kernels as TVM's code generator would call them: that double, in tasks, and that do not do what they should. */
 #include <stddef.h>
+#include <unistd.h>
 
 #include "kernel_abi.h"
 
