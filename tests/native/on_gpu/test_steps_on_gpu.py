@@ -53,6 +53,41 @@ def towers(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     return compiled
 
 
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Steps of a convolutional net for a target, each compiled once."""
+    onnx.save(digits_model(), path := tmp_path_factory.mktemp("digits") / "digits.onnx")
+    return cache(lambda target: odtc.compile(path, target, batch=8, optimizer=SGD))
+
+
+@pytest.fixture(scope="module")
+def normed(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Steps with batch norms, which evaluate two samples, for a target, each compiled once."""
+    onnx.save(bn_model(), path := tmp_path_factory.mktemp("normed") / "m.onnx")
+    return cache(lambda target: odtc.compile(path, target, batch=8, optimizer=SGD, eval_batch=2))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """Steps of the table's models for a target, each compiled once."""
+    update = odtc.Update(odtc.AdamW(), ema=0.9)
+
+    @cache
+    def exported(name: str) -> Path:
+        path = tmp_path_factory.mktemp(name) / "model.onnx"
+        export(make(SMALL[name]), next(batches_of(SMALL[name]))[0], path)
+        return path
+
+    @cache
+    def compiled(target: str, name: str) -> Artifact:
+        model, path = SMALL[name], exported(name)
+        made = odtc.compile(path, target, batch=model.batch, loss=model.loss, optimizer=update)
+        assert made._bundle.program is not None, made.manifest.notes
+        return made
+
+    return compiled
+
+
 FAST_UPDATES = ("opencl", "accumulated"), ("opencl", "scaled"), ("vulkan", "clipped")
 
 
@@ -90,13 +125,8 @@ def test_adapters(kind: str, dora: bool, perceptron: Compiled, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_convolutional_net(kind: str, tmp_path: Path) -> None:
-    onnx.save(digits_model(), path := tmp_path / "digits.onnx")
-
-    def compiled(target: str) -> Artifact:
-        return odtc.compile(path, target, batch=8, optimizer=SGD)
-
-    assert_same_run(compiled, kind, tmp_path, images((8, 1, 8, 8), 10), 0.05)
+def test_a_convolutional_net(kind: str, digits: Compiled, tmp_path: Path) -> None:
+    assert_same_run(digits, kind, tmp_path, images((8, 1, 8, 8), 10), 0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,12 +145,8 @@ def test_batch_norms_dropout_and_several_plans(kind: str, towers: Compiled, tmp_
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_number_of_samples_is_evaluated(kind: str, tmp_path: Path) -> None:
-    onnx.save(bn_model(), path := tmp_path / "m.onnx")
-    on_gpu, on_cpu = (
-        odtc.compile(path, target, batch=8, optimizer=SGD, eval_batch=2)
-        for target in (f"host-{kind}", "host-cpu")
-    )
+def test_any_number_of_samples_is_evaluated(kind: str, normed: Compiled) -> None:
+    on_gpu, on_cpu = map(normed, (f"host-{kind}", "host-cpu"))
     shape = on_gpu.manifest.inputs[0].shape[1:]
     x = np.random.default_rng(4).standard_normal((19, *shape), np.float32)
     with on_gpu.trainer() as trainer, on_cpu.trainer() as reference:
@@ -133,19 +159,10 @@ FAST_MODELS = (("opencl", "lenet"), ("vulkan", "lenet"))
 
 
 @pytest.mark.parametrize("case", fast_if(FAST_MODELS.__contains__, product(KINDS, SMALL)), ids=str)
-def test_models_of_the_table(case: tuple[str, str], tmp_path: Path) -> None:
+def test_models_of_the_table(case: tuple[str, str], small: Compiled, tmp_path: Path) -> None:
     kind, name = case
-    model = SMALL[name]
-    data = list(islice(batches_of(model), 2))
-    export(make(model), data[0][0], path := tmp_path / "model.onnx")
-    update = odtc.Update(odtc.AdamW(), ema=0.9)
-
-    def compiled(target: str) -> Artifact:
-        made = odtc.compile(path, target, batch=model.batch, loss=model.loss, optimizer=update)
-        assert made._bundle.program is not None, made.manifest.notes
-        return made
-
-    assert_same_run(compiled, kind, tmp_path, data, 1e-3)
+    data = list(islice(batches_of(SMALL[name]), 2))
+    assert_same_run(lambda target: small(target, name), kind, tmp_path, data, 1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
