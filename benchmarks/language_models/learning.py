@@ -181,7 +181,9 @@ def base_of(steps: int) -> nn.Module:
     return module
 
 
-def curves(base: nn.Module, steps: int, every: int, folder: Path) -> list[Point]:
+def curves(
+    base: nn.Module, steps: int, every: int, folder: Path, twins: int = _TWINS
+) -> list[Point]:
     """Perplexities of both sides, before the first step and behind each `every` of them.
 
     Args:
@@ -189,6 +191,7 @@ def curves(base: nn.Module, steps: int, every: int, folder: Path) -> list[Point]
         steps: of adapters.
         every: steps from a point to the next.
         folder: for files.
+        twins: runs of PyTorch that begin a little apart.
     """
     from peft import LoraConfig, get_peft_model
 
@@ -204,8 +207,8 @@ def curves(base: nn.Module, steps: int, every: int, folder: Path) -> list[Point]
     theirs.save_pretrained(folder / "adapter")
     trainer = artifact.trainer(threads=1)
     trainer.load_adapters(folder / "adapter")
-    twins = [_twin(theirs, seed) for seed in range(_TWINS)]
-    takes = [_torch_step(each, _LR) for each in (theirs, *twins)]
+    others = [_twin(theirs, seed) for seed in range(twins)]
+    takes = [_torch_step(each, _LR) for each in (theirs, *others)]
     gradient = _Gradient(trainer, copy.deepcopy(theirs).double(), folder)
     batches = _batches(learnt, 1)
     count = min(_ASKED, (len(held_out) - 1) // (BATCH * LENGTH))
@@ -223,7 +226,7 @@ def curves(base: nn.Module, steps: int, every: int, folder: Path) -> list[Point]
         with torch.no_grad():
             other = [
                 perplexity(lambda *each, of=model: _loss(of, *each).item())
-                for model in (theirs, *twins)
+                for model in (theirs, *others)
             ]
         return Point(step, perplexity(ours), other[0], (min(other), max(other)), error)
 

@@ -95,7 +95,8 @@ def test_the_picture_of_a_frontier_has_all_of_its_points(
 
 def test_plan_prints_one_object_alone(digits: Digits):
     """In a process of its own: what a library writes in C is not Python's to capture."""
-    command = [sys.executable, "-m", "odtc", "plan", digits.model, "--batch", "2", "--json"]
+    options = ("--batch", "2", "--micro-batches", "1", "--json")
+    command = [sys.executable, "-m", "odtc", "plan", digits.model, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["points"]
 

@@ -66,13 +66,12 @@ class Counting(Slow):
 
 
 def kernel_measurer(
-    tasks: list[TuningTask], *benches: Slow, lost: list[str] | None = None, cores: int | None = None
+    tasks: list[TuningTask], *benches: Slow, lost: list[str] | None = None, cores: int = 1
 ) -> KernelMeasurer:
     from odtc.backends.targets import parse_target
 
     writer = Writer(parse_target("host-cpu{threads=1}").resolved())
     said = [] if lost is None else lost
-    cores = all_cores() if cores is None else cores
     return KernelMeasurer(tasks, writer, benches, cores=cores, lost=said.append)
 
 
@@ -116,8 +115,8 @@ def test_three_benches_are_nearly_three_times_as_fast_where_measuring_dominates(
 ) -> None:
     jobs = [Job(n, ({},), CONFIG) for n in range(6)]
     with (
-        kernel_measurer(tasks, Slow(12.0)) as one,
-        kernel_measurer(tasks, *(Slow(12.0) for _ in range(3))) as three,
+        kernel_measurer(tasks, Slow(12.0), cores=all_cores()) as one,
+        kernel_measurer(tasks, *(Slow(12.0) for _ in range(3)), cores=all_cores()) as three,
     ):
 
         def run(measurer: KernelMeasurer) -> None:
