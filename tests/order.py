@@ -40,7 +40,6 @@ _SECONDS = """
 29 backends/kernels/test_convolution_kernels
 29 cli/measuring/test_compare_command
 29 device/test_python_jobs
-28 gpu/test_concat
 27 numeric/test_feeding
 27 runtime_rpc/trainer/test_pages
 25 backends/test_outlines
@@ -66,6 +65,7 @@ _SECONDS = """
 18 numeric/plans/test_half_activations
 18 device/faults/test_runs
 16 benchmarks/kernels/test_gpu_roofline
+16 gpu/test_concat
 16 cli/training/test_signals
 16 frontend/weights/test_weight_matching
 16 numeric/forms/test_indices
