@@ -26,6 +26,7 @@ from odtc.backends.spirv.build import spirv_code
 from odtc.backends.targets import Target, gpu_of
 from odtc.backends.write_products import WriteProducts
 from odtc.passes.contract import Pass, TvmPass
+from odtc.passes.graph.read_quantised import ReadQuantised
 from odtc.passes.graph.spell_out_attention import SpellOutAttention
 from odtc.passes.kernel.bind_loops import BindLoops
 from odtc.passes.kernel.check_launches import CheckLaunches
@@ -48,7 +49,7 @@ def gpu_family(target: Target, has_half: bool) -> Family:
     gpu = replace(gpu_of(target), multiplies_half=has_half)
     buffers, team = _buffers(target, gpu), Team(gpu.group, gpu.groups)
     return Family(
-        (SpellOutAttention(has_kernel(gpu)),),
+        (SpellOutAttention(has_kernel(gpu)), ReadQuantised()),
         gpu_grouped_rules(convolution_rules())
         | gpu_max_pool2d_rules()
         | gpu_attention_rules(gpu)

@@ -97,10 +97,10 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
             statistics and keep them, as PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
             `rank=8,targets=*.query*`.
-        quantize: how to store what is not trained, on a CPU: matrices that products and embeddings
-            read are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each
-            block of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`.
-            Losses, `evaluate` and exports are those of the rounded weights.
+        quantize: how to store what is not trained: matrices that products and embeddings read are
+            rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each block of
+            terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`. Losses,
+            `evaluate` and exports are those of the rounded weights.
         weights_beside: whether the artifact leaves weights in the model's files, where these hold
             them as the step reads them, and names the files: it is as much smaller, and a trainer
             needs them beside the artifact, or in the folder that `odtc.load` is given. Bytes that
@@ -264,10 +264,10 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
             statistics and keep them, as PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
             `rank=8,targets=*.query*`.
-        quantize: how to store what is not trained, on a CPU: matrices that products and embeddings
-            read are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each
-            block of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`.
-            Losses, `evaluate` and exports are those of the rounded weights.
+        quantize: how to store what is not trained: matrices that products and embeddings read are
+            rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each block of
+            terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`. Losses,
+            `evaluate` and exports are those of the rounded weights.
         weights_beside: whether the artifact leaves weights in the model's files, where these hold
             them as the step reads them, and names the files: it is as much smaller, and a trainer
             needs them beside the artifact, or in the folder that `odtc.load` is given. Bytes that

@@ -5,7 +5,6 @@ specialise -> join losses -> choose -> check -> normalise -> find the samples
 
 import dataclasses
 
-from odtc.backends.targets import CPU
 from odtc.core.options.idle import said_of_idle
 from odtc.driver.drafts.chosen import choose, wanted
 from odtc.driver.drafts.draft import Draft
@@ -110,18 +109,15 @@ def _normalised(sketch: Draft) -> Draft:
     form = source.form
     require_trainable(graph, sketch.reports)
     axes = frozen_axes(graph, selection) if form else {}
-    is_cpu = source.target.kind == CPU
-    if is_cpu:
-        set_codes_apart(graph, source.kept)
+    set_codes_apart(graph, source.kept)
     if [type(aim.loss) for aim in sketch.objective.aims] == [InModel]:
         graph.counted = find_counted(graph, graph.outputs[0])
     normalize(graph)
     drop_unread_inputs(graph)
     if form:
         quantise_frozen(graph, axes, form, source.rounded, source.broken)
-    if is_cpu:
-        put_codes(graph, source.kept)
-        narrow_frozen(graph, source.read.parameters, selection)
+    put_codes(graph, source.kept)
+    narrow_frozen(graph, source.read.parameters, selection)
     set_magnitudes(graph, sketch.adapters)
     return sketch
 

@@ -17,7 +17,8 @@ def check_target(target: Target, options: StepOptions) -> None:
         UsageError: an option is malformed.
     """
     _check_offload(target, options)
-    _check_quantize(target, options)
+    if options.quantize is not None:
+        parse_format(options.quantize)
 
 
 def wants_mixed(options: StepOptions) -> bool:
@@ -43,17 +44,4 @@ def _check_offload(target: Target, options: StepOptions) -> None:
             f"tensors of {target.name} cannot wait in storage: its GPU reads no files",
             where="offload",
             hint="leave --offload out, or compile for a CPU",
-        )
-
-
-def _check_quantize(target: Target, options: StepOptions) -> None:
-    if options.quantize is None:
-        return
-    parse_format(options.quantize)
-    if target.kind != CPU:
-        raise UnsupportedError(
-            f"weights of {target.name} are not quantized: its products read floats, so that each "
-            "matrix would be dequantized to memory in every step",
-            where="quantize",
-            hint="leave --quantize out, or compile for a CPU",
         )

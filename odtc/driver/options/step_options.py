@@ -121,7 +121,7 @@ class StepOptions:
     quantize: str | None = option(
         None,
         kinds.QUANTIZATION,
-        "how to store what is not trained, on a CPU: matrices that products and embeddings read "
+        "how to store what is not trained: matrices that products and embeddings read "
         "are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each block "
         "of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`. Losses, "
         "`evaluate` and exports are those of the rounded weights.",

@@ -36,7 +36,6 @@ OF_OPTIONS: dict[str, Cause] = {
     # options
     "quantization unknown": compile_digits("--quantize", "int5"),
     "quantization of what is trained": compile_digits("--quantize", "int4"),
-    "quantization of a GPU": compile_digits("--quantize", "int4", "--target", "android-opencl"),
     "command unknown": lambda _: ["trian"],
     "command missing": lambda _: [],
     "an empty text": train("--device", ""),

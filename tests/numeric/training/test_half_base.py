@@ -36,9 +36,18 @@ def written(path: Path, dtype: str, batch: int, rounded_to: str = "float16") -> 
     return path
 
 
-@pytest.mark.parametrize(("half", "batch"), [("float16", 1), ("float16", 3), ("bfloat16", 3)])
+GPUS = ("host-opencl", "host-vulkan")
+
+
+@pytest.mark.parametrize(
+    ("target", "half", "batch"),
+    [
+        *(("host-cpu", *case) for case in (("float16", 1), ("float16", 3), ("bfloat16", 3))),
+        *((gpu, half, 3) for gpu in GPUS for half in ("float16", "bfloat16")),
+    ],
+)
 def test_steps_are_those_over_the_same_weights_in_float32(
-    half: str, batch: int, tmp_path: Path
+    target: str, half: str, batch: int, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(1)
     ids = rng.integers(0, VOCABULARY, (batch, TOKENS))
@@ -46,8 +55,8 @@ def test_steps_are_those_over_the_same_weights_in_float32(
     found = []
     for dtype in (half, "float32"):
         path = written(tmp_path / f"{dtype}.onnx", dtype, batch, half)
-        artifact = odtc.compile(path, **LORA)
-        trainer = artifact.trainer(threads=1)
+        artifact = odtc.compile(path, target=target, **LORA)
+        trainer = artifact.trainer()
         losses = [trainer.step(ids, y, lr=0.3) for _ in range(5)]
         ups = [trainer.parameters()[each.up] for each in artifact.manifest.adapters]
         # Neither onnxruntime nor ONNX's reference multiplies bfloat16.
@@ -65,19 +74,20 @@ def test_steps_are_those_over_the_same_weights_in_float32(
     np.testing.assert_array_equal(held["table"], table)
 
 
+@pytest.mark.parametrize("target", ["host-cpu", *GPUS])
 @pytest.mark.parametrize(("half", "stored"), [("float16", "float16"), ("bfloat16", "uint16")])
 def test_they_take_half_of_the_bytes_and_no_more_of_the_arena(
-    half: str, stored: str, tmp_path: Path
+    half: str, stored: str, target: str, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "m.onnx", half, 1, half)
-    artifact = odtc.compile(path, **LORA)
+    artifact = odtc.compile(path, target=target, **LORA)
     frozen = artifact.manifest.of_role(Role.FROZEN)
     assert {(item.spec.name, item.spec.dtype) for item in frozen} == {
         (name, stored) for name in ("table", "k", "v")
     }
     artifact.save(tmp_path / "a.odtc")
     plan, plain = (
-        plan_of(each, **LORA) for each in (path, written(tmp_path / "p.onnx", "float32", 1))
+        plan_of(each, target, **LORA) for each in (path, written(tmp_path / "p.onnx", "float32", 1))
     )
     assert len(plan.calls) <= len(plain.calls) + 1
     large = [t for t in plan.tensors if t.kind is not Kind.WORKSPACE and t.nbytes >= WIDTH**2 * 4]
