@@ -30,12 +30,18 @@ from odtc.backends.gpu.windows import (
     padded,
     whole_slices,
 )
-from odtc.backends.kernels.common.places import index, load, unflatten
+from odtc.backends.kernels.common.places import Readable, index, load, unflatten
+from odtc.backends.kernels.common.quantised import Quantised
 from odtc.backends.kernels.convolution.grid import ConvolutionAxis, Walk
 from odtc.backends.kernels.product.fused import Product
 
 # Axes of a plane, and columns of a product that is no tile.
 _PLANE, _NARROW = 2, 32
+
+
+def _codes_of(operand: Readable) -> Quantised | None:
+    """An operand that is dequantised as it is read; None for any other."""
+    return operand if isinstance(operand, Quantised) else None
 
 
 def _matmul(product: Product, gpu: Gpu) -> None:
@@ -53,7 +59,7 @@ def _matmul(product: Product, gpu: Gpu) -> None:
     emit_product(
         ProductExtent(math.prod(batch), rows, depth, columns),
         ProductOperand(left, not trans_left, run_of(a, len(a.shape) - 1)),
-        ProductOperand(right, trans_right, run_of(b, len(b.shape) - 1)),
+        ProductOperand(right, trans_right, run_of(b, len(b.shape) - 1), _codes_of(b)),
         _results(
             product, lambda n, m, p: [*unflatten(n, batch), m, p], len(product.result.shape) - 1
         ),
@@ -262,10 +268,10 @@ def _axes(numbers: Sequence[int]) -> tuple[list[ConvolutionAxis], list[Convoluti
     return given, given
 
 
-def _matrix(buffer: tirx.Buffer, transposed: bool) -> list[int]:
+def _matrix(buffer: Readable, transposed: bool) -> list[int]:
     sizes = _sizes(buffer)
     return [*sizes[:-2], sizes[-1], sizes[-2]] if transposed else sizes
 
 
-def _sizes(buffer: tirx.Buffer) -> list[int]:
+def _sizes(buffer: Readable) -> list[int]:
     return [int(size) for size in buffer.shape]

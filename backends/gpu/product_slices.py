@@ -11,8 +11,10 @@ import tvm
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.gpu.codes import HeldCodes, codes_at_once
 from odtc.backends.gpu.tiling import apart, parts_of
 from odtc.backends.kernels.common.places import index, rounded
+from odtc.backends.kernels.common.quantised import Quantised
 from odtc.backends.kernels.common.vectors import ramp, splat, vector_type
 
 
@@ -58,16 +60,25 @@ class ProductOperand:
         along_sum: whether neighbouring terms lie side by side; those in `at` do, otherwise.
         run: elements that lie side by side in that order, from a multiple of their vectors on, each
             a plain read of a tensor; 1 where that is not so. It divides the length of that order.
+        codes: the matrix that the elements are dequantised from, whose columns are that order.
     """
 
     read: Read
     along_sum: bool
     run: int = 1
+    codes: Quantised | None = None
 
-    @property
-    def lanes(self) -> int:
-        """Elements to read at once."""
-        return _AT_ONCE if self.run % _AT_ONCE == 0 else 1
+    def lanes(self, terms: int, width: int, dtype: str) -> int:
+        """Elements to read at once, for slices of so many terms by a width, in a dtype.
+
+        Float16 is rounded, element by element; the smallest tiles have no vector of a row.
+        """
+        if self.codes:
+            lanes = codes_at_once(self.codes)
+        else:
+            lanes = _AT_ONCE if self.run % _AT_ONCE == 0 else 1
+        is_whole = (terms if self.along_sum else width) % lanes == 0
+        return lanes if is_whole and dtype == "float32" else 1
 
 
 class Shared:
@@ -136,16 +147,17 @@ class Copy:
     ) -> None:
         self._near, self._operand, self._slices, self._where = near, operand, slices, place
         self._number, self._items = item
-        # Float16 is rounded, element by element; the smallest tiles have no vector of a row.
-        along = near.terms if operand.along_sum else near.width
-        is_vector = near.dtype == "float32" and along % operand.lanes == 0
-        self._lanes = operand.lanes if is_vector else 1
+        self._lanes = operand.lanes(near.terms, near.width, near.dtype)
         self._size = near.terms * near.width // self._lanes
         # Along the width, all turns of an item have one place: where a window lies is found once.
         # Vectors are of no windows that a place has to be found in.
         row = 1 if operand.along_sum or self._lanes > 1 else near.width
         self._step = self._items // row * row or self._items
         self._turns = parts_of(self._size, self._step)
+        self._codes = None
+        if operand.codes and self._lanes > 1:
+            self._codes = HeldCodes(operand.codes, self._turns)
+            return
         of_many = vector_type(near.dtype, self._lanes)
         self._held = T.sblock_alloc_buffer((self._turns,), of_many, scope="local")
 
@@ -173,9 +185,14 @@ class Copy:
             if length % self._near.width:
                 # Of a row past the last one, which nobody stores, the last one is as good.
                 at = tirx.min(at, index(length - (1 if self._operand.along_sum else self._lanes)))
+            tests = [*is_there, *self._exists(turn)]
+            if self._codes:
+                row, column = (at, term.flat) if self._operand.along_sum else (term.flat, at)
+                self._codes.keep(turn, tests, row, column)
+                return
             value = neighbours(self._operand.read(n, at, term), self._lanes)
             value = rounded(value, self._near.dtype)
-            if tests := [*is_there, *self._exists(turn)]:
+            if tests:
                 value = tirx.if_then_else(tirx.all(*tests), value, zero)
             T.buffer_store(self._held, value, [turn])
 
@@ -184,18 +201,27 @@ class Copy:
         with T.unroll(self._turns) as turn:
 
             def write(turn: ir.Expr = turn) -> None:
-                (k, at), value = self._place(turn), self._held[turn]
-                if self._lanes == 1 or not self._operand.along_sum:
-                    self._near.write(k, at, value)
-                    return
-                for lane in range(self._lanes):
-                    self._near.write(k + lane, at, tirx.Shuffle([value], [lane]))
+                (k, at), behind = self._place(turn), 0
+                for value in self._codes.floats(turn) if self._codes else [self._held[turn]]:
+                    behind += self._write((k, at), behind, value)
 
             if tests := self._exists(turn):
                 with T.If(tirx.all(*tests)), T.Then():
                     write()
             else:
                 write()
+
+    def _write(self, place: tuple[ir.Expr, ir.Expr], behind: int, value: ir.Expr) -> int:
+        """Emits a store of neighbours, so many elements behind a place; returns their number."""
+        (k, at), lanes = place, value.ty.dtype.lanes
+        if not self._operand.along_sum:
+            self._near.write(k, at + behind, value)
+        elif lanes == 1:
+            self._near.write(k + behind, at, value)
+        else:
+            for lane in range(lanes):
+                self._near.write(k + behind + lane, at, tirx.Shuffle([value], [lane]))
+        return lanes
 
     def _exists(self, turn: ir.Expr) -> list[ir.Expr]:
         """Conditions under which an item copies something in a turn."""

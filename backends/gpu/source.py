@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import tvm
 import tvm_ffi
 
+from odtc.backends.gpu.words import READ_WORD
+
 # Iterations of a loop that is unrolled, at most: those of the tiles and slices of products.
 _MOST = 16
 # Lines of such a loop, at most: what has more is written out as far as it pays.
@@ -32,6 +34,7 @@ _PLACES = re.compile(
 )
 # A vector of scalars, as C++ would write it.
 _CONSTRUCTED = re.compile(r"(?<![\w)])(float[24])\(")
+_READ_WORD = f"#define {READ_WORD}(at) (*(const __global uint *)(at))\n"
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
@@ -104,5 +107,10 @@ def aligned(source: str) -> str:
     return _SHARED.sub(r"\1 __attribute__((aligned(16)));", source)
 
 
+def with_words(source: str) -> str:
+    """The source with what reads a word of small elements, if it does (`backends/gpu/words.py`)."""
+    return _READ_WORD + source if f"{READ_WORD}(" in source else source
+
+
 def _rewritten(source: str, _: object) -> str:
-    return plain(aligned(hinted(alone(str(source)))))
+    return with_words(plain(aligned(hinted(alone(str(source))))))

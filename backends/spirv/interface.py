@@ -147,6 +147,27 @@ def _vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) ->
     return kernel.body.pure(Op.ACCESS_CHAIN, pointer, *path)
 
 
+def load_word(kernel: KernelWriter, address: ir.Expr) -> Value:
+    """Loads 4 bytes of a storage buffer of small elements as uint32.
+
+    Args:
+        kernel: that reads them.
+        address: that of an element, which begins at a multiple of 4 bytes.
+    """
+    (element,) = address.args
+    place, (at,) = kernel.buffers[element.source], element.indices
+    assert place.binding is not None
+    # No vector has no lanes.
+    key, of = (place.binding, 0), kernel.types.scalar(UINT32)
+    if key not in kernel.vectors:
+        kernel.vectors[key] = _array_of(kernel, of, UINT32.bits // 8, place.binding)
+    many = kernel.constant(UINT32, (UINT32.bits // place.stored.bits).bit_length() - 1)
+    word = kernel.compute(Op.SHIFT_RIGHT_LOGICAL, kernel.kind(at), kernel.scalar(at), many)
+    pointer = kernel.types.pointer(StorageClass.STORAGE_BUFFER, of)
+    path = kernel.vectors[key], kernel.constant(INT32, 0), word
+    return (kernel.body.value(Op.LOAD, of, kernel.body.pure(Op.ACCESS_CHAIN, pointer, *path)),)
+
+
 def _storage_buffer(kernel: KernelWriter, buffer: Any, binding: int) -> BufferPlace:
     kind = kernel.type_of(buffer.ty.element_type)[0].stored
     kernel.types.in_buffer(kind)

@@ -6,7 +6,9 @@ TVM calls functions by their names in C, `expf` among them, or leaves its own na
 from collections.abc import Callable
 from typing import Any
 
+from odtc.backends.gpu.words import READ_WORD
 from odtc.backends.spirv.body import Value
+from odtc.backends.spirv.interface import load_word
 from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import Glsl, Op
 from odtc.backends.spirv.types import BOOL, UINT32, ScalarKind
@@ -54,6 +56,8 @@ def call(kernel: KernelWriter, node: Any) -> Value:
     name, arguments = str(node.op.name), list(node.args)
     if name in _EXTERN:
         name, arguments = str(arguments[0].value), arguments[1:]
+        if name == READ_WORD:
+            return load_word(kernel, arguments[0])
         return _function(kernel, node, name, arguments)
     translate = _OWN.get(name)
     if translate is not None:

@@ -1,0 +1,111 @@
+"""Products on a GPU whose right operand is dequantised as it is copied, over drawn shapes."""
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tvm import relax
+
+from odtc.backends.gpu.codes import codes_at_once
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.gpu.product_loops import GPU_LOOPS
+from odtc.backends.kernels.common.quantised import Quantisation, Quantised
+from odtc.backends.spirv.assemble import Shader
+from odtc.backends.write_products import write_product
+from odtc.dialect.elements.dequantised import AS_IT_IS, BFLOAT16, NIBBLES
+from tests.backends.products.quantised_matrix import Matrix, drawn, product_with
+from tests.fast import examples
+from tests.gpu.on_device import KINDS, run_kernel
+from tests.gpu.spirv.spirv_tools import check_valid
+
+MACHINES = {"phone": PHONE, "large": LARGE}
+FORMS = ((AS_IT_IS, "int8"), (AS_IT_IS, "uint8"), (NIBBLES, "uint8"), (BFLOAT16, "uint16"))
+# Rows of whole words, and of none; no tile and no slice is whole.
+SHAPES = ((64, 96), (61, 36), (36, 140), (48, 78), (61, 35))
+
+
+def multiplied(kind: str, matrix: Matrix, a: np.ndarray, turned: bool, gpu: Gpu) -> np.ndarray:
+    with tvm.target.Target(kind):
+        kernel = write_product(product_with(matrix, a, turned), gpu, GPU_LOOPS)
+    columns = matrix.values.shape[0 if turned else 1]
+    arrays = [a, matrix.codes, matrix.zero, matrix.scale]
+    named = kernel.with_attr("global_symbol", "main")
+    return run_kernel(kind, named, arrays, (a.shape[0], columns))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    form=st.sampled_from(FORMS),
+    rows=st.integers(1, 70),
+    lies=st.tuples(st.sampled_from(SHAPES), st.booleans()),
+    blocks=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    gpu=st.tuples(
+        st.sampled_from(sorted(MACHINES)),
+        st.sampled_from([{}, {"slice": (4,)}, {"slice": (16,)}, {"splits": (3,)}]),
+    ),
+)
+# A scale for each block of a row, or for one of a column; slices that are less than a word.
+@example((NIBBLES, "uint8"), 33, ((64, 96), True), (0, 2), ("large", {}))
+@example((NIBBLES, "uint8"), 33, ((64, 96), False), (2, 0), ("phone", {}))
+@example((NIBBLES, "uint8"), 33, ((64, 96), True), (0, 2), ("phone", {"slice": (4,)}))
+@example((AS_IT_IS, "int8"), 20, ((61, 36), False), (0, 3), ("large", {"splits": (3,)}))
+def test_values(
+    kind: str,
+    made: list[Shader],
+    form: tuple[str, str],
+    rows: int,
+    lies: tuple[tuple[int, int], bool],
+    blocks: tuple[int, int],
+    gpu: tuple[str, dict[str, tuple[int]]],
+) -> None:
+    (shape, turned), (name, told) = lies, gpu
+    choices = [[1, *(d for d in (4, 32) if size % d == 0), size] for size in shape]
+    first, second = (
+        each[min(which, len(each) - 1)] for each, which in zip(choices, blocks, strict=True)
+    )
+    matrix = drawn(*form, shape, (first, second))
+    a = np.random.default_rng(1).standard_normal((rows, shape[turned]), np.float32)
+    machine, _ = MACHINES[name].telling(told)
+    found = multiplied(kind, matrix, a, turned, machine)
+    expected = a @ (matrix.values.T if turned else matrix.values)
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    for shader in made:
+        check_valid(shader)
+    made.clear()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_runs_give_equal_bits(kind: str) -> None:
+    matrix = drawn(NIBBLES, "uint8", (64, 96), (1, 32))
+    a = np.random.default_rng(1).standard_normal((20, 96), np.float32)
+    gpu, _ = LARGE.telling({"splits": (3,)})
+    first, again = (multiplied(kind, matrix, a, True, gpu) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize(
+    ("form", "shape", "blocks", "expected"),
+    [
+        ((NIBBLES, "uint8"), (64, 96), (1, 32), 8),
+        ((NIBBLES, "uint8"), (64, 96), (32, 1), 8),
+        ((AS_IT_IS, "int8"), (61, 36), (1, 36), 4),
+        ((BFLOAT16, "uint16"), (61, 38), (61, 38), 2),
+        # Blocks that end within a word, and rows that do.
+        ((NIBBLES, "uint8"), (64, 96), (1, 4), 1),
+        ((NIBBLES, "uint8"), (64, 92), (1, 92), 1),
+        ((AS_IT_IS, "int8"), (61, 35), (1, 35), 1),
+    ],
+)
+def test_codes_are_read_in_words_where_rows_and_blocks_are_of_whole_ones(
+    form: tuple[str, str], shape: tuple[int, int], blocks: tuple[int, int], expected: int
+) -> None:
+    call = drawn(*form, shape, blocks).call
+    with_sizes = [_buffer(each) for each in call.args]
+    quantisation = Quantisation.of(form[0], [*shape, *blocks])
+    assert codes_at_once(Quantised(*with_sizes, quantisation)) == expected
+
+
+def _buffer(tensor: relax.Expr) -> tvm.tirx.Buffer:
+    return tvm.tirx.decl_buffer([int(size) for size in tensor.ty.shape], str(tensor.ty.dtype))
