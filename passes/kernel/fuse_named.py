@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 from tvm.relax import transform as X  # noqa: N812
 
@@ -21,6 +21,10 @@ from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.ir.written_out import Grown
 from odtc.passes.kernel.split_fused import split_fused
 
+# What codes of few bits are stored as (`odtc/core/coded.py`).
+_CODES = ("int8", "uint8", "uint16")
+# How many tensors what dequantises reads.
+_DEQUANTISED = 3
 # Variables of the fused function, to those before it was fused.
 _Same = dict[relax.Expr, relax.Expr]
 # What an output of a fused kernel was before, and its tags.
@@ -44,7 +48,7 @@ class FuseNamed(Pass):
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the module."""
-        with self._bounded():
+        with self._bounded(reads_codes=any(map(_reads_codes, module.functions.values()))):
             fused = split_fused(X.FuseOps()(module), self.grown)
         if self.function is None:
             return fused
@@ -52,10 +56,28 @@ class FuseNamed(Pass):
         fused.update_func(fused.get_global_var(self.function), renamed(fused[self.function], tags))
         return fused
 
-    def _bounded(self) -> tvm.transform.PassContext:
+    def _bounded(self, *, reads_codes: bool) -> tvm.transform.PassContext:
         now = tvm.transform.PassContext.current()
-        bound = {} if self.most is None else {"relax.FuseOps.max_depth": self.most}
+        most = self.most and (_most_of_codes(self.most) if reads_codes else self.most)
+        bound = {} if most is None else {"relax.FuseOps.max_depth": most}
         return tvm.transform.PassContext(opt_level=now.opt_level, config={**now.config, **bound})
+
+
+def _reads_codes(function: tvm.ir.BaseFunc) -> bool:
+    """Whether a kernel dequantises: it reads codes, zero points and scales."""
+    if not isinstance(function, tirx.PrimFunc) or len(function.params) <= _DEQUANTISED:
+        return False
+    return any(str(getattr(each, "dtype", "")) in _CODES for each in function.params)
+
+
+def _most_of_codes(most: int) -> int:
+    """Operators that have no more tensors than so many sums, where some of them dequantise.
+
+    Sums have one tensor more than there are of them, and their result. What dequantises has three,
+    and one sum that joins it with others; a product reads three and another tensor.
+    """
+    tensors = most + 2
+    return max(1 + 2 * (tensors - _DEQUANTISED - 2) // 3, 1)
 
 
 class _Fused:

@@ -1,6 +1,9 @@
 """Products on a GPU whose right operand is dequantised as it is copied, over drawn shapes."""
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 import tvm
 from hypothesis import HealthCheck, example, given, settings
@@ -18,6 +21,7 @@ from tests.backends.products.quantised_matrix import Matrix, drawn, product_with
 from tests.fast import examples
 from tests.gpu.on_device import KINDS, run_kernel
 from tests.gpu.spirv.spirv_tools import check_valid
+from tests.numeric.plans.frozen_costs import model_of, plan_of
 
 MACHINES = {"phone": PHONE, "large": LARGE}
 FORMS = ((AS_IT_IS, "int8"), (AS_IT_IS, "uint8"), (NIBBLES, "uint8"), (BFLOAT16, "uint16"))
@@ -102,9 +106,25 @@ def test_codes_are_read_in_words_where_rows_and_blocks_are_of_whole_ones(
     form: tuple[str, str], shape: tuple[int, int], blocks: tuple[int, int], expected: int
 ) -> None:
     call = drawn(*form, shape, blocks).call
-    with_sizes = [_buffer(each) for each in call.args]
+    codes, zero, scale = map(_buffer, call.args)
     quantisation = Quantisation.of(form[0], [*shape, *blocks])
-    assert codes_at_once(Quantised(*with_sizes, quantisation)) == expected
+    assert codes_at_once(Quantised(codes, zero, scale, quantisation)) == expected
+
+
+def test_a_chain_behind_codes_has_no_more_buffers_than_a_gpu_takes(tmp_path: Path) -> None:
+    """A product of codes reads four tensors, and each sum behind it one more."""
+    sums = "".join(f"s{n + 1} = Add (s{n}, x{n}) " for n in range(16))
+    feeds = ", ".join(f"float[4, 32] x{n}" for n in range(16))
+    rng = np.random.default_rng(0)
+    tensors = {
+        "q": rng.integers(-8, 8, (32, 32)).astype(np.int8),
+        "s": np.float32(0.1).reshape(()),
+        "p": np.ones(32, np.float32),
+    }
+    text = f"w = DequantizeLinear (q, s) i = Mul (x, p) s0 = MatMul (i, w) {sums}"
+    ends = f"(float[4, 32] x, {feeds}) => (float[4, 32] s16)"
+    onnx.save(model_of(ends, text, tensors), tmp_path / "m.onnx")
+    plan_of(tmp_path / "m.onnx", "android-vulkan{gpu=mali-g76}", loss="mse", train=["p"])
 
 
 def _buffer(tensor: relax.Expr) -> tvm.tirx.Buffer:
