@@ -11,7 +11,7 @@ import tvm
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.codes import HeldCodes, codes_at_once
+from odtc.backends.gpu.coded.codes import HeldCodes, codes_at_once
 from odtc.backends.gpu.tiling import apart, parts_of
 from odtc.backends.kernels.common.places import index, rounded
 from odtc.backends.kernels.common.quantised import Quantised

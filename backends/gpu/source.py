@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import tvm
 import tvm_ffi
 
-from odtc.backends.gpu.words import READ_WORD
+from odtc.backends.gpu.coded.words import READ_WORD
 
 # Iterations of a loop that is unrolled, at most: those of the tiles and slices of products.
 _MOST = 16
@@ -108,7 +108,7 @@ def aligned(source: str) -> str:
 
 
 def with_words(source: str) -> str:
-    """The source with what reads a word of small elements, if it does (`backends/gpu/words.py`)."""
+    """The source with what reads words, if it does (`backends/gpu/coded/words.py`)."""
     return _READ_WORD + source if f"{READ_WORD}(" in source else source
 
 

@@ -6,7 +6,7 @@ TVM calls functions by their names in C, `expf` among them, or leaves its own na
 from collections.abc import Callable
 from typing import Any
 
-from odtc.backends.gpu.words import READ_WORD
+from odtc.backends.gpu.coded.words import READ_WORD
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.interface import load_word
 from odtc.backends.spirv.kernel import KernelWriter

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from odtc.backends.gpu.codes import codes_at_once
+from odtc.backends.gpu.coded.codes import codes_at_once
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.common.quantised import Quantisation, Quantised

@@ -14,7 +14,7 @@ from typing import Protocol
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.words import WORD_BYTES, read_word
+from odtc.backends.gpu.coded.words import WORD_BYTES, read_word
 from odtc.backends.kernels.common.places import Readable, index, rounded, size_of
 from odtc.backends.kernels.common.quantised import Quantised
 from odtc.backends.kernels.common.vectors import ramp, splat, vector_type

@@ -1,0 +1,1 @@
+"""Operands of products on a GPU that are kept as codes."""
