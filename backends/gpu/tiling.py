@@ -15,8 +15,8 @@ _BANKS, _AT_ONCE = 32, 4
 # Work-items that keep a GPU busy, and multiply-adds that take as long as a part of a result, which
 # is written to memory and read again.
 _BUSY, _PART = 1 << 15, 64
-# Work-items of one unit that hide what each of them waits for.
-_HIDING = 512
+# Registers of a unit, and of an item by its results, as NVIDIA's driver tells: 80 to 168.
+_REGISTERS, _BASE, _FOR_EACH = 1 << 16, 40, 2
 # A product of fewer terms, rows or columns stays in float32: it would gain nothing.
 _LEAST_OF_HALF = 16
 # Others that are worth a trial.
@@ -119,20 +119,35 @@ def time_of(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float, splits:
     Its units take groups in turns. In the last one, some have none.
     """
     groups, items = tile.tiles(extent) * splits, tile.down * ACROSS
-    items_in_turn = max(parts_of(groups, gpu.units) * gpu.units * items, _BUSY)
+    turns = _turns(parts_of(groups, gpu.units), tile, gpu)
+    items_in_turn = max(turns * gpu.units * items, _BUSY)
     terms = parts_of(parts_of(extent.depth, splits), tile.arithmetic.terms) * tile.arithmetic.terms
     sums = _PART * splits * extent.results if splits > 1 else 0
-    time = items_in_turn * tile.rows * tile.columns * terms / speed
-    return time / _hidden(parts_of(groups, gpu.units) * items, gpu) + sums
+    return items_in_turn * tile.rows * tile.columns * terms / speed + sums
 
 
-def _hidden(items: int, gpu: Gpu) -> float:
+def _turns(groups: int, tile: Tiling, gpu: Gpu) -> float:
+    """How many times as long as one of many a unit takes for its groups.
+
+    It has as many at a time as there are registers for. The last of them may be alone, and wait.
+    """
+    if gpu.units == 1:
+        return groups
+    items = tile.down * ACROSS
+    registers = _BASE + _FOR_EACH * tile.rows * tile.columns
+    at_once = max(_REGISTERS // (registers * items), 1)
+    whole, rest = divmod(groups, at_once)
+    alone = rest * _hidden(at_once * items) / _hidden(rest * items) if rest else 0.0
+    return whole * at_once + alone
+
+
+def _hidden(items: int) -> float:
     """The share of its speed that a unit reaches with so many items: few wait for each other.
 
     With 256 of them on each unit of an H100 products reached 0.6 to 0.75 of what they did with 512
     and more, with 384 nine tenths.
     """
-    return min(0.5 + items / (2 * _HIDING), 1.0) if gpu.units > 1 else 1.0
+    return min(0.1 + items / 448, 1.0)
 
 
 def _room(extent: ProductExtent, gpu: Gpu) -> int:

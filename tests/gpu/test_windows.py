@@ -7,6 +7,7 @@ from tvm import tirx
 from tvm.sym import Analyzer
 
 from odtc.backends.gpu.machine import LARGE
+from odtc.backends.gpu.multiply import ACROSS
 from odtc.backends.gpu.product_slices import ProductTerm
 from odtc.backends.gpu.tiling import ProductExtent, tiling_of
 from odtc.backends.gpu.windows import of_terms
@@ -35,15 +36,22 @@ def test_each_channel_and_tap_is_one_term(channels: int) -> None:
 
 def test_edges_of_tiles_ask_nothing_but_what_to_store(made: list[Shader]) -> None:
     """Through Vulkan, of rows and columns that fill no tile: rows past the last one are read."""
-    a, b = noise(1, 1030, 64), noise(1, 64, 1036)
-    product("vulkan", "matmul", (0, 0), [a, b], (1, 1030, 1036), LARGE)
+    a, b = noise(1, 1030, 64), noise(1, 64, 2060)
+    product("vulkan", "matmul", (0, 0), [a, b], (1, 1030, 2060), LARGE)
     assert [questions(shader) for shader in made] == [2]
 
 
-def test_units_have_enough_items() -> None:
-    """264 tiles are two groups of 128 items on each unit: sums in parts are as many more."""
-    for rows, depth, columns in ((256, 1024, 6272), (192, 6304, 768), (64, 100352, 576)):
-        extent = ProductExtent(1, rows, depth, columns)
-        tiling = tiling_of(extent, LARGE)
-        groups = tiling.tiles(extent) * tiling.splits
-        assert -(-groups // LARGE.units) * tiling.down * 16 >= 512
+@pytest.mark.parametrize(
+    ("extent", "at_once"),
+    [
+        (ProductExtent(1, 768, 4096, 768), 3),
+        (ProductExtent(1, 128, 1152, 25088), 3),
+        (ProductExtent(1, 64, 100352, 576), 3),
+    ],
+)
+def test_no_group_is_alone_on_its_unit(extent: ProductExtent, at_once: int) -> None:
+    """A unit of an H100 has registers for three groups of 128 items: a fourth would wait, alone."""
+    tiling = tiling_of(extent, LARGE)
+    groups = tiling.tiles(extent) * tiling.splits
+    assert tiling.down * ACROSS == 128
+    assert -(-groups // LARGE.units) % at_once == 0
