@@ -7,7 +7,7 @@ from tvm.sym import Analyzer
 
 from odtc.backends.gpu.attention.memory import AT_ONCE, score_place
 from odtc.backends.gpu.attention.tile import TILES, AttentionTile, tile_of
-from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.kernels.attention.layout import Heads
 
@@ -57,6 +57,7 @@ def test_a_tile_fits_its_gpu(name: str) -> None:
     [
         (LARGE, 64, TILES[0]),
         (LARGE, 128, TILES[1]),
+        (OF_HOSTS["host-vulkan"], 64, TILES[1]),
         (PHONE, 64, TILES[2]),
         (GPUS["mali-g78"], 64, None),
         (PHONE, 512, None),

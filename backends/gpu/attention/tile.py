@@ -86,7 +86,8 @@ def tile_of(heads: Heads, gpu: Gpu) -> AttentionTile | None:
         (
             tile
             for tile in TILES
-            if tile.items <= min(gpu.group, gpu.most_items)
+            if tile.rows <= gpu.attention_rows
+            and tile.items <= min(gpu.group, gpu.most_items)
             and tile.local_bytes(heads) <= gpu.local_bytes
             and tile.sums(heads) <= 2 * gpu.accumulators
         ),
