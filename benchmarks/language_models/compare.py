@@ -8,11 +8,17 @@ from statistics import median
 from typing import Any
 
 from benchmarks.language_models.prepare import FED
-from benchmarks.language_models.sides import Side, SideError, Turn, run_task
+from benchmarks.language_models.sides import (
+    CHECKPOINTED,
+    TORCH,
+    Side,
+    SideError,
+    Turn,
+    run_task,
+)
 from benchmarks.native_runtime.__main__ import program_of_steps
 from odtc.comparison.measures.parity import PARITY_STEPS, disagreement
 
-TORCH, CHECKPOINTED = "PyTorch", "PyTorch, checkpointed"
 PEERS = {TORCH: (), CHECKPOINTED: ("checkpointing",)}
 # Before the steps that are timed.
 _WARM_UP = 1

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+# Peers, on tables.
+TORCH, CHECKPOINTED = "PyTorch", "PyTorch, checkpointed"
 _ROOT = Path(__file__).parents[2]
 _WORKER = (sys.executable, "-m", "benchmarks.language_models.worker")
 # Libraries that read their number of threads from the environment.

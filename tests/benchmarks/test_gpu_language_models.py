@@ -52,6 +52,8 @@ def test_prepared_steps_begin_with_the_adapters_of_peft(tmp_path: Path) -> None:
     assert weights / 2 < held < weights * 4
 
 
-def test_a_machine_with_a_gpu_needs_no_tvm() -> None:
-    code = "import sys; sys.modules['tvm'] = None; import benchmarks.gpu.language_models.run"
+def test_a_machine_with_a_gpu_needs_little() -> None:
+    """What a compile, an export to ONNX or an app wants is not installed there."""
+    missing = "dict.fromkeys(('tvm', 'onnx', 'onnxruntime', 'elftools', 'onnxscript'))"
+    code = f"import sys; sys.modules |= {missing}; import benchmarks.gpu.language_models.run"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

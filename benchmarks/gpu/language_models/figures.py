@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.gpu.figures import THROUGH
 from benchmarks.gpu.steps import kind_of
-from benchmarks.language_models.compare import CHECKPOINTED, TORCH
+from benchmarks.language_models.sides import CHECKPOINTED, TORCH
 from benchmarks.pages.result import path_of, write_result
 
 NAME = "language_models/gpu"

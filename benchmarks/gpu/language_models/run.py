@@ -20,8 +20,8 @@ from benchmarks.gpu.profile import shares_of
 from benchmarks.gpu.run import PARITY_STEPS, in_turn, ratio_text
 from benchmarks.gpu.steps import OdtcStep, kind_of
 from benchmarks.gpu.torch_step import TorchStep
-from benchmarks.language_models.compare import CHECKPOINTED, TORCH
 from benchmarks.language_models.models import CONFIGS, made
+from benchmarks.language_models.sides import CHECKPOINTED, TORCH
 from odtc.core.adapters import from_peft
 
 LR = 1e-3
@@ -78,7 +78,8 @@ def torch_step(model: str, folder: Path, name: str) -> TorchStep:
     module = PeftModel.from_pretrained(base, folder / "adapter", is_trainable=True).train().cuda()
     if name == CHECKPOINTED:
         module.enable_input_require_grads()
-        base.gradient_checkpointing_enable({"use_reentrant": False})
+        enable: Callable[..., None] = base.gradient_checkpointing_enable  # pyright: ignore
+        enable({"use_reentrant": False})
     own = [each for each in module.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(own, lr=LR, weight_decay=0.01)
     return TorchStep(
