@@ -6,24 +6,56 @@ from benchmarks.pages.measured import when_text
 from benchmarks.pages.result import read_result
 from benchmarks.pages.text import median_of, table
 
-_STEPS = "performance/gpu_steps"
+_STEPS, _LANGUAGE_MODELS = "performance/gpu_steps", "language_models/gpu"
+_PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with checkpoints"}
+Cell = tuple[str, str, str, str, str]
 
 
 def gpu_losses() -> Iterator[str]:
     """The section's lines, its title first."""
-    result = read_result(_STEPS)
-    ratios = sorted((median_of(row["ratio"]), row["model"], row["through"]) for row in result.rows)
-    cells = [(model, through, f"{ratio:.2f}") for ratio, model, through in ratios if ratio < 1]
-    run = result.runs[0]
+    steps, models = read_result(_STEPS), read_result(_LANGUAGE_MODELS)
+    lost = [*_slower(), *_larger()]
+    run = steps.runs[0]
     yield "## Where odtc loses on a GPU"
     yield ""
     yield (
-        f"PyTorch through CUDA is faster in {len(cells)} of {len(result.rows)} comparisons on "
-        f"{run['machine']['cpu']}, at batch 32; neither memory nor energy was compared there, and "
-        "no GPU of a phone. [performance.md](performance.md#on-a-gpu) has all of them."
+        f"On {run['machine']['cpu']}, PyTorch through CUDA is faster in {len([*_slower()])} of "
+        f"{len(steps.rows)} comparisons of networks at batch 32, of which no memory was compared; "
+        f"of {len(models.rows) * len(_PEERS)} of adapters of language models it is faster or takes "
+        f"less memory in {len([*_larger()])}. Neither energy nor a phone's GPU was compared. "
+        "[performance.md](performance.md#on-a-gpu) has all of them."
     )
     yield ""
-    yield from table(("model", "odtc through", "PyTorch's time over odtc's"), cells, words=2)
-    yield ""
-    ages = dict.fromkeys(when_text(each) for each in result.runs)
-    yield f"Rows: [gpu_steps.json](results/{_STEPS}.json); {' and '.join(ages)}."
+    if lost:
+        yield from table(
+            ("model", "odtc through", "than", "what", "its over odtc's"), lost, words=4
+        )
+        yield ""
+    for name, result in ((_STEPS, steps), (_LANGUAGE_MODELS, models)):
+        ages = dict.fromkeys(when_text(each) for each in result.runs)
+        file = name.rpartition("/")[2]
+        yield f"Rows: [{file}.json](results/{name}.json); {' and '.join(ages)}."
+
+
+def _slower() -> Iterator[Cell]:
+    """Networks, those that lose most first."""
+    rows = read_result(_STEPS).rows
+    for ratio, model, through in sorted(
+        (median_of(row["ratio"]), row["model"], row["through"]) for row in rows
+    ):
+        if ratio < 1:
+            yield model, through, _PEERS["pytorch"], "time", f"{ratio:.2f}"
+
+
+def _larger() -> Iterator[Cell]:
+    """Language models whose time or memory is more than a peer's."""
+    for row in read_result(_LANGUAGE_MODELS).rows:
+        model = f"{row['model']}, {row['base']}"
+        for key, peer in _PEERS.items():
+            ratios = {
+                "time": median_of(row[key]["ratio"]),
+                "memory": row[key]["bytes"] / row["bytes"],
+            }
+            for what, ratio in ratios.items():
+                if ratio < 1:
+                    yield model, row["through"], peer, what, f"{ratio:.2f}"

@@ -66,6 +66,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "native_runtime/steps": other.native_runtime,
     "native_runtime/same_bits": other.same_bits,
     "language_models/learning": other.learning,
+    "language_models/gpu": gpu.language_models,
     "howto/app_size": other.app_size,
     "howto/check_cost": other.check_cost,
     "howto/features": other.features,

@@ -189,6 +189,10 @@ ROWS: Sequence[Row] = (
         "performance/gpu_vectors",
     ),
     *_by_hand(
+        "needs a GPU: `python -m benchmarks.gpu.language_models.run steps` there, and its figures",
+        "language_models/gpu",
+    ),
+    *_by_hand(
         "needs a GPU: `python -m benchmarks.gpu.layouts run FOLDER` there",
         "gpu_layouts_opencl",
         "gpu_layouts_vulkan",

@@ -22,6 +22,8 @@ from benchmarks.budget.report import peer_figures
 from benchmarks.budget.ways import BudgetWay, NetworkWays
 from benchmarks.compile_time import __main__ as compile_time
 from benchmarks.gpu import figures as gpu
+from benchmarks.gpu.language_models import figures as language_models
+from benchmarks.language_models.sides import CHECKPOINTED
 from benchmarks.memory.planned import PlannedBytes
 from benchmarks.memory.report import bounds_of
 from benchmarks.memory.report import figures_of as memory_figures
@@ -94,6 +96,16 @@ def gpu_network() -> dict[str, Any]:
     }
 
 
+def gpu_language_model() -> dict[str, Any]:
+    about = {"model": "net", "batch": 2, "tokens": 4, "base": "int4", "target": "host-vulkan"}
+    sides = ("odtc", TORCH, CHECKPOINTED)
+    return {
+        "about": about,
+        "milliseconds": dict(zip(sides, ([2.0, 2.0], [6.0, 6.0], [10.0, 10.0]), strict=True)),
+        "bytes": dict(zip(sides, (7 * MB, 8 * MB, 9 * MB), strict=True)),
+    }
+
+
 def native() -> NativeFound:
     starts, resident = [2.0, 400.0, 2000.0, 600.0], [3.0, 40.0, 400.0, 90.0]
     steps = [[0.25], [0.4], [0.5], [0.6]]
@@ -141,7 +153,11 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "performance/gpu_families": (
         {"rows": gpu.families_of([gpu_network()])},
-        "| net | OpenCL | - | 4.0 ms, 25% | - | - | - | - | - |",
+        "| net | OpenCL | - | 4.0 ms, 25% | - | - | - | - | - | - |",
+    ),
+    "language_models/gpu": (
+        {"rows": language_models.rows_of([gpu_language_model()])},
+        "| 2.0 | 4,000 | 3.00 (3.00 to 3.00) | 5.00 (5.00 to 5.00) | 7 | 8 | 9 |",
     ),
     "memory/networks": (
         {

@@ -102,6 +102,11 @@ def test_losses_on_gpus_are_in_front_too() -> None:
         (row["model"], row["through"])
         for row in read_result("performance/gpu_steps").rows
         if median_of(row["ratio"]) < 1
+    } | {
+        (row["model"], row["through"])
+        for row in read_result("language_models/gpu").rows
+        for peer in (row["pytorch"], row["checkpointed"])
+        if median_of(peer["ratio"]) < 1 or peer["bytes"] < row["bytes"]
     }
     assert worse
     said = "\n".join(gpu_losses())
