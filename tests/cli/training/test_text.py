@@ -146,14 +146,14 @@ def test_scores_of_many_words_are_evaluated_in_parts(
     """Each of no more bytes than a bound: all samples together in one part give the same."""
     held = ("--tokenizer", "t.json", "--eval-data", "t.jsonl")
     whole = trained(capsys, *held)
-    parts, evaluate = [], Trainer.evaluate
+    parts, evaluate = [], Trainer._evaluated
 
     def counted(self: Trainer, x: Any, *more: Any, **options: Any) -> np.ndarray:
         scores = evaluate(self, x, *more, **options)
         parts.append(len(scores))
         return scores
 
-    monkeypatch.setattr(Trainer, "evaluate", counted)
+    monkeypatch.setattr(Trainer, "_evaluated", counted)
     monkeypatch.setattr(at_once, "_PART_BYTES", 3 * LENGTH * len(WORDS) * 4)
     cut = trained(capsys, *held)
     assert parts == [2, 2]
