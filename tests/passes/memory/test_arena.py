@@ -93,8 +93,8 @@ def test_no_tensor_is_written_over_while_it_is_read(
 ) -> None:
     planned: list[tvm.IRModule] = []
 
-    def kept(passes, module):
-        planned.append(run_pipeline(passes, module))
+    def kept(passes, module, **options):
+        planned.append(run_pipeline(passes, module, **options))
         return planned[-1]
 
     monkeypatch.setattr(lowering, "run_pipeline", kept)
