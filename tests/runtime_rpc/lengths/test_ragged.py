@@ -154,7 +154,8 @@ def test_samples_are_of_any_length(made) -> None:
     with artifact.trainer() as trainer:
         short = ragged(module, (3, 7, 5, 2), 7, 0)
         trainer.fit(short, lr=0.01, validation=ragged(module, (5, 5), 5, 1))
-        assert trainer.length == 8
+        # Rows of 7 and 5 are a batch, and those of 3 and 2, in any order.
+        assert trainer.length in (4, 8)
         trainer.fit(ragged(module, (12, 1), 20, 0), lr=0.01, validation=short)
         with pytest.raises(DataError, match="rows have 20 places that count; the longest") as said:
             trainer.fit(ragged(module, (20, 7), 20, 0), lr=0.01)
