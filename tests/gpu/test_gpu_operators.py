@@ -41,7 +41,11 @@ class Grouped(nn.Module):
 
 
 class Attending(nn.Module):
-    """Attention over the rows of an image, several times each, with a mask or none."""
+    """Attention over the rows of an image, several times each, with a mask or none.
+
+    Where there are several, each time they are larger: the largest score comes late, so that sums
+    over the blocks before it have to shrink.
+    """
 
     def __init__(self, mask: torch.Tensor | None, times: int = 1) -> None:
         super().__init__()
@@ -55,7 +59,7 @@ class Attending(nn.Module):
             self.register_buffer("mask", mask)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.repeat(1, 1, self.times, 1)
+        x = torch.cat([x * (1 + time) for time in range(self.times)], 2)
         n, c, h, _ = x.shape
         q, k, v = self.inner(x).view(n, c, h, 3, 8).unbind(3)
         found = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)

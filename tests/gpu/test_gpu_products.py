@@ -1,7 +1,5 @@
 """Products over tiles of a GPU, against PyTorch, on this machine's devices."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import torch
@@ -16,7 +14,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 from tvm.sym import Analyzer
 
 from odtc.backends.gpu import product_loops
-from odtc.backends.gpu.known import GPUS, OF_HOSTS
+from odtc.backends.gpu.known import OF_HOSTS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.multiply import ACROSS
 from odtc.backends.gpu.product import emit_product
@@ -27,35 +25,9 @@ from odtc.backends.gpu.tiling import ProductExtent, Tiling, apart, tiling_of, ti
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.spirv.assemble import Shader
 from tests.fast import examples, fast_if
-from tests.gpu.on_device import KINDS, run_kernel
+from tests.gpu.on_device import KINDS
+from tests.gpu.one_product import MACHINES, noise, product
 from tests.gpu.spirv.spirv_tools import barriers, check_valid, questions, vectors_loaded
-
-MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
-
-
-def product(
-    kind: str,
-    family: str,
-    numbers: Sequence[int],
-    arrays: Sequence[np.ndarray],
-    out: Sequence[int],
-    gpu: Gpu,
-) -> np.ndarray:
-    """Twice the product and one, so that a tail is applied to each result once."""
-    shapes = [list(each.shape) for each in arrays] + [list(out)]
-    with tvm.target.Target(kind), IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_name("main")
-            T.func_attr({"tirx.noalias": True})
-            buffers = [T.arg(f"a{i}", T.buffer(shape)) for i, shape in enumerate(shapes)]
-            tail = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v * 2.0 + 1.0)
-            GPU_LOOPS[family](tail, gpu)
-        kernel = builder.get()
-    return (run_kernel(kind, kernel, arrays, out) - 1) / 2
-
-
-def noise(*shape: int) -> np.ndarray:
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray) -> None:

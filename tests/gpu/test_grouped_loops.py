@@ -6,45 +6,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.grouped.loops import GROUPED_LOOPS
-from odtc.backends.gpu.known import GPUS
-from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
-from odtc.backends.kernels.product.fused import Product
+from odtc.backends.gpu.machine import LARGE, Gpu
 from tests.fast import examples
-from tests.gpu.on_device import KINDS, run_kernel
-
-MACHINES = {"phone": PHONE, "mali-g76": GPUS["mali-g76"], "large": LARGE}
-
-
-def product(
-    kind: str,
-    family: str,
-    numbers: Sequence[int],
-    arrays: Sequence[np.ndarray],
-    out: Sequence[int],
-    gpu: Gpu,
-) -> np.ndarray:
-    """Twice the product and one, so that a tail is applied to each result once."""
-    shapes = [list(each.shape) for each in arrays] + [list(out)]
-    with tvm.target.Target(kind), IRBuilder() as builder:
-        with T.prim_func(s_tir=True):
-            T.func_name("main")
-            T.func_attr({"tirx.noalias": True})
-            buffers = [T.arg(f"a{i}", T.buffer(shape)) for i, shape in enumerate(shapes)]
-            tail = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v * 2.0 + 1.0)
-            GROUPED_LOOPS[family](tail, gpu)
-        kernel = builder.get()
-    return (run_kernel(kind, kernel, arrays, out) - 1) / 2
-
-
-def noise(*shape: int) -> np.ndarray:
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+from tests.gpu.on_device import KINDS
+from tests.gpu.one_product import MACHINES, noise, product
 
 
 def check(

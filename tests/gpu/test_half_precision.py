@@ -25,9 +25,9 @@ from odtc.core.errors import DeviceError
 from tests.backends.kernels.half_bounds import assert_as_exact_as_half, convolution_references
 from tests.fast import fast_if
 from tests.gpu.on_device import KINDS
+from tests.gpu.one_product import noise, product
 from tests.gpu.spirv.module_reader import opencl_module
 from tests.gpu.spirv.spirv_tools import capabilities, check_valid
-from tests.gpu.test_gpu_products import noise, product
 from tests.needs import needs
 
 # Groups of 64 items and of 256, and sums in few parts and in many.

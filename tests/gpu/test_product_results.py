@@ -16,8 +16,9 @@ from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.spirv.assemble import Shader
 from tests.gpu.on_device import KINDS, run_kernel
+from tests.gpu.one_product import noise
 from tests.gpu.spirv.spirv_tools import check_valid, vectors_loaded, vectors_stored
-from tests.gpu.test_gpu_products import assert_close, noise
+from tests.gpu.test_gpu_products import assert_close
 
 Read = Callable[..., ir.Expr]
 

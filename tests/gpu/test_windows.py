@@ -12,8 +12,8 @@ from odtc.backends.gpu.product_slices import ProductTerm
 from odtc.backends.gpu.tiling import ProductExtent, tiling_of
 from odtc.backends.gpu.windows import of_terms
 from odtc.backends.spirv.assemble import Shader
+from tests.gpu.one_product import noise, product
 from tests.gpu.spirv.spirv_tools import questions
-from tests.gpu.test_gpu_products import noise, product
 
 
 @pytest.mark.parametrize("channels", [32, 24, 5])

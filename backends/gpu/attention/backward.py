@@ -6,7 +6,6 @@ queries for those of keys and values. No two groups add to one sum. The formulas
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
@@ -16,7 +15,8 @@ from odtc.backends.gpu.attention.memory import registers
 from odtc.backends.gpu.attention.scores import ScoreOf
 from odtc.backends.gpu.attention.tile import AttentionTile, columns_of
 from odtc.backends.gpu.multiply import ACROSS, Accumulators
-from odtc.backends.kernels.attention.layout import Heads, HeadTensor
+from odtc.backends.kernels.attention.arguments import BackwardArguments, backward_arguments
+from odtc.backends.kernels.attention.layout import Heads
 from odtc.backends.kernels.common.places import unflatten
 from odtc.backends.kernels.rows.passes import add, row_kernel
 
@@ -31,46 +31,19 @@ def attention_gradient_on_gpu(
         dtypes: as stored, of `q`, `k`, `v` and `out`.
         tile: how it is cut.
     """
-    sizes = {
-        "q": (heads.queries, heads.width, heads.inner[0]),
-        "k": (heads.keys, heads.width, heads.inner[1]),
-        "v": (heads.keys, heads.depth, heads.inner[2]),
-        "out": (heads.queries, heads.depth, heads.inner[3]),
-    }
     with row_kernel("attention_gradient") as made:
-        dy = heads.argument("dy", *sizes["out"])
-        q, k, v, out = (
-            heads.argument(name, *size, dtype)
-            for (name, size), dtype in zip(sizes.items(), dtypes, strict=True)
-        )
-        top, share = (heads.of_queries(name) for name in ("top", "share"))
-        mask = T.arg("mask", T.buffer(heads.mask)) if heads.mask else None
-        adjoints = [heads.argument(f"d{name}", *sizes[name]) for name in "qkv"]
+        of = backward_arguments(heads, dtypes)
         # Of each query, the sum of its result times the adjoint of that.
         level = T.sblock_alloc_buffer((heads.batch, heads.heads, heads.queries), "float32")
-        of = _Operands(dy, q, k, v, out, top, share, level, mask)
-        _of_queries(heads, tile, of, adjoints[0])
-        _of_keys(heads, tile, of, adjoints[1], adjoints[2])
+        _of_queries(heads, tile, of, level)
+        _of_keys(heads, tile, of, level)
     return made()
 
 
-@dataclass(frozen=True)
-class _Operands:
-    """What both launches read, by the names of the kernel's arguments; `level` is of the first."""
-
-    dy: HeadTensor
-    q: HeadTensor
-    k: HeadTensor
-    v: HeadTensor
-    out: HeadTensor
-    top: tirx.Buffer
-    share: tirx.Buffer
-    level: tirx.Buffer
-    mask: tirx.Buffer | None
-
-
-def _of_queries(heads: Heads, tile: AttentionTile, of: _Operands, dq: HeadTensor) -> None:
-    """Emits the launch of the adjoints of the queries."""
+def _of_queries(
+    heads: Heads, tile: AttentionTile, of: BackwardArguments, levels: tirx.Buffer
+) -> None:
+    """Emits the launch of the adjoints of the queries, and of the levels."""
     blocks = -(-heads.queries // tile.height)
     is_cut = heads.queries % tile.height > 0, heads.keys % tile.width > 0
     with (
@@ -80,7 +53,7 @@ def _of_queries(heads: Heads, tile: AttentionTile, of: _Operands, dq: HeadTensor
     ):
         b, h, block = unflatten(number, (heads.batch, heads.heads, blocks))
         group = Group(heads, tile, (b, h, block), item)
-        level = _level(group, of)
+        level = _level(group, of, levels)
         top, share = (registers(tile.rows) for _ in range(2))
         with T.unroll(tile.rows) as i:
             for to, source in ((top, of.top), (share, of.share)):
@@ -95,21 +68,14 @@ def _of_queries(heads: Heads, tile: AttentionTile, of: _Operands, dq: HeadTensor
                 query, key = group.start + group.row + i, first + products.column(j, group.x)
                 return ScoreOf(heads, of.mask, b, h, query, key, is_cut)
 
-            with T.unroll(tile.rows) as i:
-                for j in range(tile.columns):
-                    product = products.results[i, j]
-                    value = _chance(score(i, j), product, top[i], share[i])
-                    T.buffer_store(products.results, value, [i, j])
-            group.keep(products)
+            _chances(group, products, score, lambda i, _: (top[i], share[i]))
             adjoints = group.product(of.dy, of.v, first)
             _slopes(group, adjoints, score, lambda i, _: level[i])
             group.add(sums, of.k, first)
-        group.store(sums, dq, heads.queries)
+        group.store(sums, of.dq, heads.queries)
 
 
-def _of_keys(
-    heads: Heads, tile: AttentionTile, of: _Operands, dk: HeadTensor, dv: HeadTensor
-) -> None:
+def _of_keys(heads: Heads, tile: AttentionTile, of: BackwardArguments, levels: tirx.Buffer) -> None:
     """Emits the launch of the adjoints of keys and values."""
     blocks = -(-heads.keys // tile.height)
     is_cut = heads.queries % tile.width > 0, heads.keys % tile.height > 0
@@ -126,7 +92,7 @@ def _of_keys(
             products = group.product(of.k, of.q, first)
             top, share, level = (registers(tile.columns) for _ in range(3))
             for j in range(tile.columns):
-                for to, source in ((top, of.top), (share, of.share), (level, of.level)):
+                for to, source in ((top, of.top), (share, of.share), (level, levels)):
                     query = first + products.column(j, group.x)
                     T.buffer_store(to, group.number(source, query, is_cut=is_cut[0]), [j])
 
@@ -134,18 +100,35 @@ def _of_keys(
                 key, query = group.start + group.row + i, first + products.column(j, group.x)
                 return ScoreOf(heads, of.mask, b, h, query, key, is_cut)
 
-            with T.unroll(tile.rows) as i:
-                for j in range(tile.columns):
-                    product = products.results[i, j]
-                    value = _chance(score(i, j), product, top[j], share[j])
-                    T.buffer_store(products.results, value, [i, j])
-            group.keep(products)
+            _chances(group, products, score, lambda _, j: (top[j], share[j]))
             group.add(of_values, of.dy, first)
             adjoints = group.product(of.v, of.dy, first)
             _slopes(group, adjoints, score, lambda _, j: level[j])
             group.add(of_keys, of.q, first)
-        group.store(of_keys, dk, heads.keys)
-        group.store(of_values, dv, heads.keys)
+        group.store(of_keys, of.dk, heads.keys)
+        group.store(of_values, of.dv, heads.keys)
+
+
+def _chances(
+    group: Group,
+    products: Accumulators,
+    score: Callable[[ir.Expr, int], ScoreOf],
+    numbers: Callable[[ir.Expr, int], tuple[ir.Expr, ir.Expr]],
+) -> None:
+    """Has the group share the probabilities of its keys.
+
+    Args:
+        group: it.
+        products: of queries and keys.
+        score: from a row and a column of an item to the place.
+        numbers: the same, to the largest score and the share of its query.
+    """
+    results = products.results
+    with T.unroll(group.tile.rows) as i:
+        for j in range(group.tile.columns):
+            value = _chance(score(i, j), results[i, j], *numbers(i, j))
+            T.buffer_store(results, value, [i, j])
+    group.keep(products)
 
 
 def _chance(score: ScoreOf, product: ir.Expr, top: ir.Expr, share: ir.Expr) -> ir.Expr:
@@ -184,7 +167,7 @@ def _slopes(
     group.keep(adjoints)
 
 
-def _level(group: Group, of: _Operands) -> tirx.Buffer:
+def _level(group: Group, of: BackwardArguments, to: tirx.Buffer) -> tirx.Buffer:
     """Emits the sums of the results times their adjoints, of the item's rows."""
     heads = group.heads
     found = registers(group.tile.rows)
@@ -203,5 +186,5 @@ def _level(group: Group, of: _Operands) -> tirx.Buffer:
     with T.unroll(group.tile.rows) as i:
         query = group.start + group.row + i
         with T.If(tirx.all(query < heads.queries, tirx.EQ(group.x, 0))), T.Then():
-            T.buffer_store(of.level, found[i], [group.b, group.h, query])
+            T.buffer_store(to, found[i], [group.b, group.h, query])
     return found

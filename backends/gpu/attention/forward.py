@@ -13,6 +13,7 @@ from odtc.backends.gpu.attention.memory import registers
 from odtc.backends.gpu.attention.scores import ScoreOf
 from odtc.backends.gpu.attention.tile import AttentionTile, columns_of
 from odtc.backends.gpu.multiply import Accumulators
+from odtc.backends.kernels.attention.arguments import forward_arguments
 from odtc.backends.kernels.attention.layout import Heads, HeadTensor
 from odtc.backends.kernels.common.places import unflatten
 from odtc.backends.kernels.rows.passes import add, row_kernel
@@ -30,15 +31,9 @@ def attention_on_gpu(heads: Heads, tile: AttentionTile) -> tirx.PrimFunc:
         heads: sizes and layout.
         tile: how it is cut.
     """
-    of_q, of_k, of_v, of_out = heads.inner
     blocks = -(-heads.queries // tile.height)
     with row_kernel("attention") as made:
-        q = heads.argument("q", heads.queries, heads.width, of_q)
-        k = heads.argument("k", heads.keys, heads.width, of_k)
-        v = heads.argument("v", heads.keys, heads.depth, of_v)
-        mask = T.arg("mask", T.buffer(heads.mask)) if heads.mask else None
-        out = heads.argument("out", heads.queries, heads.depth, of_out)
-        top, share = (heads.of_queries(name) for name in ("top", "share"))
+        of = forward_arguments(heads)
         with (
             T.thread_binding(heads.batch * heads.heads * blocks, "blockIdx.x") as number,
             T.thread_binding(tile.items, "threadIdx.x") as item,
@@ -49,11 +44,11 @@ def attention_on_gpu(heads: Heads, tile: AttentionTile) -> tirx.PrimFunc:
             rows = _Rows(group)
             with T.serial(-(-heads.keys // tile.width)) as part:
                 first = part * tile.width
-                found = group.product(q, k, first)
-                rows.soften(found, first, mask)
+                found = group.product(of.q, of.k, first)
+                rows.soften(found, first, of.mask)
                 group.keep(found)
-                group.add(rows.means, v, first)
-            rows.finish(out, top, share)
+                group.add(rows.means, of.v, first)
+            rows.finish(of.out, of.top, of.share)
     return made()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.attention.arguments import backward_arguments
 from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
 from odtc.backends.kernels.attention.layout import Heads, HeadTensor, Matrix, fill_rows, zeros
 from odtc.backends.kernels.attention.scores import (
@@ -37,33 +38,22 @@ def attention_gradient(heads: Heads, dtypes: Sequence[str], machine: Machine) ->
         machine: the CPU.
     """
     blocks, lanes = AttentionBlocks.of(heads, machine), machine.lanes
-    of_q, of_k, of_v, of_out = heads.inner
-    sizes = {
-        "q": (heads.queries, heads.width, of_q),
-        "k": (heads.keys, heads.width, of_k),
-        "v": (heads.keys, heads.depth, of_v),
-        "out": (heads.queries, heads.depth, of_out),
-    }
     with row_kernel("attention_gradient") as made:
-        dy = heads.argument("dy", *sizes["out"])
-        q, k, v, out = (
-            heads.argument(name, *size, dtype)
-            for (name, size), dtype in zip(sizes.items(), dtypes, strict=True)
-        )
-        top, share = (heads.of_queries(name) for name in ("top", "share"))
-        mask = T.arg("mask", T.buffer(heads.mask)) if heads.mask else None
-        dq, dk, dv = (heads.argument(f"d{name}", *sizes[name]) for name in "qkv")
+        of = backward_arguments(heads, dtypes)
         with T.parallel(heads.batch * heads.heads) as task:
             b, h = unflatten(task, (heads.batch, heads.heads))
-            keys, values = (each.of(b, h).near(0, heads.keys, heads.keys, lanes) for each in (k, v))
-            sums = [_Sum(each, b, h, machine) for each in (dk, dv)]
+            keys, values = (
+                each.of(b, h).near(0, heads.keys, heads.keys, lanes) for each in (of.k, of.v)
+            )
+            sums = [_Sum(each, b, h, machine) for each in (of.dk, of.dv)]
             with T.serial(blocks.query_blocks) as block:
                 span = blocks.span(block)
                 run = _Block(heads, blocks, span, machine)
-                run.load([each.of(b, h) for each in (q, dy, out)], (top, share), (b, h))
+                read = [each.of(b, h) for each in (of.q, of.dy, of.out)]
+                run.load(read, (of.top, of.share), (b, h))
                 with T.serial(blocks.key_blocks) as part:
                     first, done = blocks.first_key(part)
-                    bias = bias_of(heads, mask, (b, h), span, first, lanes)
+                    bias = bias_of(heads, of.mask, (b, h), span, first, lanes)
                     span.panel(
                         lambda at: run.adjoints(
                             at,
@@ -75,7 +65,7 @@ def attention_gradient(heads: Heads, dtypes: Sequence[str], machine: Machine) ->
                     run.skip(done)
                     run.add_keys(first, *sums)
                     run.add_queries(lambda n, d: keys(first + n, d))
-                run.finish(dq.of(b, h))
+                run.finish(of.dq.of(b, h))
             for each in sums:
                 each.finish()
     return made()

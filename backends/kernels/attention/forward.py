@@ -8,6 +8,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.kernels.attention.arguments import forward_arguments
 from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
 from odtc.backends.kernels.attention.layout import Heads, Matrix, fill_rows, zeros
 from odtc.backends.kernels.attention.scores import (
@@ -39,25 +40,19 @@ def attention_kernel(heads: Heads, machine: Machine) -> tirx.PrimFunc:
         machine: the CPU.
     """
     blocks, lanes = AttentionBlocks.of(heads, machine), machine.lanes
-    of_q, of_k, of_v, of_out = heads.inner
     with row_kernel("attention") as made:
-        q = heads.argument("q", heads.queries, heads.width, of_q)
-        k = heads.argument("k", heads.keys, heads.width, of_k)
-        v = heads.argument("v", heads.keys, heads.depth, of_v)
-        mask = T.arg("mask", T.buffer(heads.mask)) if heads.mask else None
-        out = heads.argument("out", heads.queries, heads.depth, of_out)
-        top, share = (heads.of_queries(name) for name in ("top", "share"))
+        of = forward_arguments(heads)
         with T.parallel(heads.batch * heads.heads * blocks.query_blocks) as task:
             b, h, block = unflatten(task, (heads.batch, heads.heads, blocks.query_blocks))
             span = blocks.span(block)
             rows = _Rows(heads, blocks, span, machine)
             right = T.sblock_alloc_buffer((heads.width, blocks.most), "float32")
-            span.across(q.of(b, h), right, lanes, heads.scale)
-            keys = k.of(b, h).near(0, heads.keys, heads.keys, lanes)
-            values = v.of(b, h).near(0, heads.keys, heads.keys, lanes)
+            span.across(of.q.of(b, h), right, lanes, heads.scale)
+            keys = of.k.of(b, h).near(0, heads.keys, heads.keys, lanes)
+            values = of.v.of(b, h).near(0, heads.keys, heads.keys, lanes)
             with T.serial(blocks.key_blocks) as part:
                 first, done = blocks.first_key(part)
-                bias = bias_of(heads, mask, (b, h), span, first, lanes)
+                bias = bias_of(heads, of.mask, (b, h), span, first, lanes)
 
                 def panel(at: ir.Expr) -> None:
                     scores(
@@ -67,7 +62,7 @@ def attention_kernel(heads: Heads, machine: Machine) -> tirx.PrimFunc:
 
                 span.panel(panel)
                 rows.add_values(lambda n, e: values(first + n, e))
-            rows.finish(out.of(b, h), top, share)
+            rows.finish(of.out.of(b, h), of.top, of.share)
     return made()
 
 
