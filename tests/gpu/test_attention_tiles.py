@@ -1,15 +1,21 @@
-"""Tiles of attention on GPUs: what they take, and where their scores lie."""
+"""Tiles of attention on GPUs: what they take, where scores lie, and that nothing is outside."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import tvm
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from odtc.backends.gpu.attention.backward import attention_gradient_on_gpu
+from odtc.backends.gpu.attention.forward import attention_on_gpu
 from odtc.backends.gpu.attention.memory import AT_ONCE, score_place
 from odtc.backends.gpu.attention.tile import TILES, AttentionTile, tile_of
 from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.kernels.attention.layout import Heads
+from tests.gpu.accesses import Accesses, is_shared, is_tensor
 
 # Banks of shared memory, each a number wide, and items that write vectors in one turn.
 BANKS, IN_TURN = 32, 8
@@ -67,3 +73,19 @@ def test_the_largest_tile_that_fits_is_taken(
     gpu: Gpu, width: int, found: AttentionTile | None
 ) -> None:
     assert tile_of(heads(width), gpu) == found
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_attention_reaches_nothing_outside(tile: AttentionTile, is_masked: bool) -> None:
+    """Of tensors, and of what a group shares; queries and keys fill no tiles."""
+    mask = (1, 1, 100, 70) if is_masked else ()
+    cut = replace(heads(20), batch=1, heads=2, mask=mask)
+    with tvm.target.Target("vulkan"):
+        kernels = [
+            attention_on_gpu(cut, tile),
+            attention_gradient_on_gpu(cut, ["float32"] * 4, tile),
+        ]
+    for kernel in kernels:
+        assert Accesses(kernel, is_tensor).outside() == []
+        assert Accesses(kernel, is_shared).outside() == []

@@ -11,10 +11,11 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.gpu.machine import LARGE, PHONE
+from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.product.fused import Product
 from odtc.backends.spirv.assemble import Shader
+from tests.gpu.accesses import Accesses, is_tensor
 from tests.gpu.on_device import KINDS, run_kernel
 from tests.gpu.one_product import noise
 from tests.gpu.spirv.spirv_tools import check_valid, vectors_loaded, vectors_stored
@@ -23,17 +24,15 @@ from tests.gpu.test_gpu_products import assert_close
 Read = Callable[..., ir.Expr]
 
 
-def fused(
+def kernel_of(
     kind: str,
     case: tuple[str, Sequence[int]],
-    arrays: Sequence[np.ndarray],
-    out: Sequence[int],
+    shapes: Sequence[Sequence[int]],
     tail: Callable[[Sequence[tirx.Buffer], Sequence[ir.Expr], ir.Expr], ir.Expr],
-    splits: int | None = None,
-) -> np.ndarray:
-    """A product of the first two arrays, whose tail reads the others."""
-    gpu, _ = (PHONE if splits else LARGE).telling({"splits": (splits,)} if splits else {})
-    (family, numbers), shapes = case, [*(each.shape for each in arrays), out]
+    gpu: Gpu,
+) -> tirx.PrimFunc:
+    """A product of the first two tensors, whose tail reads the others; the last is the result."""
+    family, numbers = case
     with tvm.target.Target(kind), IRBuilder() as builder:
         with T.prim_func(s_tir=True):
             T.func_name("main")
@@ -46,7 +45,20 @@ def fused(
                 list(numbers), read[:2], result, lambda at, value: tail(read[2:], at, value)
             )
             GPU_LOOPS[family](product, gpu)
-        kernel = builder.get()
+        return builder.get()
+
+
+def fused(
+    kind: str,
+    case: tuple[str, Sequence[int]],
+    arrays: Sequence[np.ndarray],
+    out: Sequence[int],
+    tail: Callable[[Sequence[tirx.Buffer], Sequence[ir.Expr], ir.Expr], ir.Expr],
+    splits: int | None = None,
+) -> np.ndarray:
+    """What such a kernel computes of arrays."""
+    gpu, _ = (PHONE if splits else LARGE).telling({"splits": (splits,)} if splits else {})
+    kernel = kernel_of(kind, case, [*(each.shape for each in arrays), out], tail, gpu)
     return run_kernel(kind, kernel, arrays, out)
 
 
@@ -82,6 +94,16 @@ def test_tails_of_matrices(kind: str, sizes: tuple[int, int, int], made: list[Sh
     assert_close(found, expected)
     for shader in made:
         check_valid(shader)
+
+
+@pytest.mark.parametrize("gpu", [LARGE, PHONE], ids=["large", "phone"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_tails_read_nothing_outside(sizes: tuple[int, int, int], gpu: Gpu) -> None:
+    """What is read ahead for rows and columns that are not stored is read inside, too."""
+    rows, depth, columns = sizes
+    shapes = [(rows, depth), (depth, columns), (rows, columns), (rows, columns), (), sizes[::2]]
+    kernel = kernel_of("vulkan", ("matmul", (0, 0)), shapes, where, gpu)
+    assert Accesses(kernel, is_tensor).outside() == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,7 +12,7 @@ from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.kernels.product.fused import Product
-from tests.gpu.shared_memory import SharedMemory
+from tests.gpu.accesses import Accesses, is_shared
 
 MACHINES = {
     "phone": PHONE,
@@ -54,7 +54,7 @@ def test_no_place_is_outside(name: str, case: tuple) -> None:
                 product = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v)
                 GPU_LOOPS[family](product, gpu)
             kernel = builder.get()
-        assert SharedMemory(kernel).outside() == [], gpu.tiles
+        assert Accesses(kernel, is_shared).outside() == [], gpu.tiles
 
 
 def test_a_place_beyond_a_buffer_is_found() -> None:
@@ -68,4 +68,4 @@ def test_a_place_beyond_a_buffer_is_found() -> None:
                     with T.If(item < 64 if is_guarded else item < 65), T.Then():
                         T.buffer_store(near, tirx.const(0.0, "float32"), [item])
             kernel = builder.get()
-        assert len(SharedMemory(kernel).outside()) == (0 if is_guarded else 1)
+        assert len(Accesses(kernel, is_shared).outside()) == (0 if is_guarded else 1)

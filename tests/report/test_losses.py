@@ -98,18 +98,17 @@ def test_no_cell_is_empty(files: list[Path]) -> None:
 
 
 def test_losses_on_gpus_are_in_front_too() -> None:
-    worse = {
-        (row["model"], row["through"])
+    worse = [
+        (row["model"], row["through"], "PyTorch", "time", median_of(row["ratio"]))
         for row in read_result("performance/gpu_steps").rows
-        if median_of(row["ratio"]) < 1
-    } | {
-        (row["model"], row["through"])
-        for row in read_result("language_models/gpu").rows
-        for peer in (row["pytorch"], row["checkpointed"])
-        if median_of(peer["ratio"]) < 1 or peer["bytes"] < row["bytes"]
-    }
-    assert worse
-    said = "\n".join(gpu_losses())
-    for model, through in worse:
-        assert re.search(f"{re.escape(model)}.*{through}", said), (model, through)
+    ]
+    for row in read_result("language_models/gpu").rows:
+        for key, peer in (("pytorch", "PyTorch"), ("checkpointed", "PyTorch with checkpoints")):
+            case = f"{row['model']}, {row['base']}", row["through"], peer
+            worse.append((*case, "time", median_of(row[key]["ratio"])))
+            worse.append((*case, "memory", row[key]["bytes"] / row["bytes"]))
+    expected = {(*case, f"{ratio:.2f}") for *case, ratio in worse if ratio < 1}
+    said = [line for line in gpu_losses() if line.startswith("| ")][1:]
+    assert expected
+    assert {tuple(line.strip("| ").split(" | ")) for line in said} == expected
     assert results_page().index("Where odtc loses on a GPU") < results_page().index("### ")
