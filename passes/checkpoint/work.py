@@ -93,7 +93,9 @@ def _in_expression(expression: ir.Expr) -> int:
 
 
 def _lanes(expression: ir.Expr) -> int:
-    """Elements of a floating-point vector; 0 of anything else, such as an index."""
+    """Elements of a floating-point vector; 0 of anything else, such as an index or an address."""
+    if isinstance(expression.ty, ir.PointerType):
+        return 0
     return _lanes_of(str(expression.ty.dtype))
 
 

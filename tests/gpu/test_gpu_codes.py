@@ -1,6 +1,7 @@
 """Products on a GPU whose right operand is dequantised as it is copied, over drawn shapes."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
+import odtc
 from odtc.backends.gpu.coded.codes import codes_at_once
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
 from odtc.backends.gpu.product_loops import GPU_LOOPS
@@ -125,6 +127,26 @@ def test_a_chain_behind_codes_has_no_more_buffers_than_a_gpu_takes(tmp_path: Pat
     ends = f"(float[4, 32] x, {feeds}) => (float[4, 32] s16)"
     onnx.save(model_of(ends, text, tensors), tmp_path / "m.onnx")
     plan_of(tmp_path / "m.onnx", "android-vulkan{gpu=mali-g76}", loss="mse", train=["p"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_budget_is_planned_over_codes(kind: str, tmp_path: Path) -> None:
+    """What kernels cost is counted; that of codes has addresses of words."""
+    layers = "".join(
+        f"m{n} = MatMul (h{n}, w) b{n} = Add (m{n}, p) h{n + 1} = Tanh (b{n}) " for n in range(4)
+    )
+    rng = np.random.default_rng(0)
+    tensors = {
+        "q": rng.integers(-8, 8, (32, 32)).astype(np.int8),
+        "s": np.float32(0.1).reshape(()),
+        "p": np.ones(32, np.float32),
+    }
+    text = f"w = DequantizeLinear (q, s) h0 = Add (x, p) {layers}"
+    onnx.save(model_of("(float[64, 32] x) => (float[64, 32] h4)", text, tensors), tmp_path / "m")
+    options: dict[str, Any] = {"loss": "mse", "train": ["p"]}
+    most = plan_of(tmp_path / "m", f"host-{kind}", **options).arena_bytes - 1
+    found = odtc.compile(tmp_path / "m", f"host-{kind}", **options, memory_budget=most)
+    assert found.memory.arena_bytes <= most
 
 
 def _buffer(tensor: relax.Expr) -> tvm.tirx.Buffer:
