@@ -11,12 +11,21 @@ from typing import Any
 
 import benchmarks.language_models as package
 from benchmarks.language_models.compare import Row, Terms, compare
+from benchmarks.language_models.figures import NAME, figures_of
 from benchmarks.language_models.models import CONFIGS, PUBLISHED
 from benchmarks.language_models.prepare import BASES
 from benchmarks.language_models.report import said_of, table_of
 from benchmarks.language_models.sides import SideError, Turn
 from benchmarks.options import add_sizes, listed, positive
-from benchmarks.output import about, add_files, introduce, terminal, write_json
+from benchmarks.output import (
+    about,
+    add_figures,
+    add_files,
+    introduce,
+    terminal,
+    write_figures,
+    write_json,
+)
 
 _TOKENS = (128, 256, 512)
 _PACKAGES = ("transformers", "peft")
@@ -47,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         "--resume", action="store_true", help="leave out what is in the file of --json"
     )
     add_files(parser, "language_models")
+    add_figures(parser, NAME)
     return parser
 
 
@@ -73,6 +83,7 @@ def main() -> int:
                 rows.append(Row(model, tokens, "export", skipped=str(error)))
             # A run takes long: what is there is written after each.
             write_json(said, "rows", rows, options.json)
+    write_figures(options.figures, said, figures_of(rows))
     console.print(table_of(rows), *said_of(rows), f"raw samples: {options.json}", sep="\n")
     return int(any(row.skipped for row in rows))
 

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from benchmarks.pages import suites
 from benchmarks.pages.measured import measured
 from benchmarks.pages.result import Result, Row, read_result
-from benchmarks.pages.rows import arm, budgets, gpu, memory, other, performance, recomputation
+from benchmarks.pages.rows import (
+    arm,
+    budgets,
+    gpu,
+    language_models,
+    memory,
+    other,
+    performance,
+    recomputation,
+)
 
 Lines = Callable[[], Sequence[str]]
 # What a row is called, by the first of these that it has.
@@ -66,7 +75,8 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "native_runtime/steps": other.native_runtime,
     "native_runtime/same_bits": other.same_bits,
     "language_models/learning": other.learning,
-    "language_models/gpu": gpu.language_models,
+    "language_models/steps": language_models.on_cpus,
+    "language_models/gpu": language_models.on_gpus,
     "howto/app_size": other.app_size,
     "howto/check_cost": other.check_cost,
     "howto/features": other.features,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from benchmarks.pages.adapter_losses import adapter_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.measured import busy_text, when_text
 from benchmarks.pages.result import RESULTS, read_result
@@ -46,7 +47,7 @@ def settings() -> set[Setting]:
 
 
 def results_page() -> str:
-    """Losses on a GPU, then the output of `odtc report` with the age of each file."""
+    """Losses on a GPU and with adapters, then what `odtc report` prints, with each file's age."""
     stems = _stems()
     runs = {run["file"].removesuffix(_ON_PAGE): run for run in read_result(SUITES).runs}
     head, *sections = markdown(_material(*stems), "Results").split("\n## ")
@@ -54,7 +55,7 @@ def results_page() -> str:
         _noted(section, f"Rows: [{stem}.jsonl](results/{stem}.jsonl); {when_text(runs[stem])}.")
         for stem, section in zip(stems, sections, strict=True)
     ]
-    lines = "\n".join(gpu_losses())
+    lines = "\n".join([*gpu_losses(), "", *adapter_losses()])
     return "\n## ".join([f"{head}\n{lines}\n", *noted])
 
 

@@ -176,6 +176,7 @@ ROWS: Sequence[Row] = (
     _bench("budgets/recomputation", 60, "benchmarks.recomputation", is_timed=False),
     _bench("budgets/switching", 10, "benchmarks.budget.switching"),
     _bench("budgets/clearing", 1, "benchmarks.budget.clearing"),
+    _bench("language_models/steps", 240, "benchmarks.language_models --turns 3"),
     _bench("language_models/learning", 30, "benchmarks.language_models.learning", is_timed=False),
     _bench("howto/app_size", 2, "benchmarks.app_size", is_timed=False),
     _bench("howto/check_cost", 5, "benchmarks.check_cost"),

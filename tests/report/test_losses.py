@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.pages.adapter_losses import adapter_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.suites import results_page
@@ -112,3 +113,19 @@ def test_losses_on_gpus_are_in_front_too() -> None:
     assert expected
     assert {tuple(line.strip("| ").split(" | ")) for line in said} == expected
     assert results_page().index("Where odtc loses on a GPU") < results_page().index("### ")
+
+
+def test_losses_with_adapters_are_in_front_too() -> None:
+    worse = []
+    for row in read_result("language_models/steps").rows:
+        for key, peer in (("pytorch", "PyTorch"), ("checkpointed", "PyTorch with checkpoints")):
+            if "ratio" in row.get(key, {}):
+                case = row["model"], str(row["tokens"]), row["base"], peer
+                worse.append((*case, "time", median_of(row[key]["ratio"])))
+                worse.append((*case, "memory", row[key]["net"] / row["net"]))
+    expected = {(*case, f"{ratio:.2f}") for *case, ratio in worse if ratio < 1}
+    said = [line for line in adapter_losses() if line.startswith("| ")][1:]
+    assert worse
+    assert {tuple(line.strip("| ").split(" | ")) for line in said} == expected
+    page = results_page()
+    assert page.index("Where odtc loses with adapters") < page.index("### ")

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from benchmarks.pages.adapter_losses import adapter_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.suites import SUITES, results_page
@@ -16,8 +17,8 @@ def test_the_page_is_made_of_the_rows(tmp_path: Path) -> None:
     assert {Path(row).name for row in rows} == {path.name for path in RESULTS.glob("*.jsonl")}
     page = tmp_path / "results.md"
     assert main(["report", *rows, "--title", "Results", "-o", str(page)]) == ExitCode.OK
-    gpu = "\n".join(gpu_losses())
-    without_gpu = results_page().replace(f"{gpu}\n\n", "")
-    without_ages, count = re.subn(r"\n\nRows: .*", "", without_gpu)
+    ours = "\n".join([*gpu_losses(), "", *adapter_losses()])
+    others = results_page().replace(f"{ours}\n\n", "")
+    without_ages, count = re.subn(r"\n\nRows: .*", "", others)
     assert count == len(rows)
     assert without_ages == page.read_text("utf-8")

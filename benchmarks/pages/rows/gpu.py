@@ -15,8 +15,6 @@ FAMILIES = (
     "elementwise",
     "pooling",
 )
-# Peers of language models.
-_PEERS = ("pytorch", "checkpointed")
 
 
 def steps(result: Result) -> list[str]:
@@ -61,23 +59,3 @@ def changes(result: Result) -> list[str]:
     return table(
         heads, ((row["model"], number(row["before"]), number(row["after"])) for row in result.rows)
     )
-
-
-def language_models(result: Result) -> list[str]:
-    """Adapters over a base beside PyTorch's with PEFT, with and without checkpoints."""
-    times = ("odtc, ms", "tokens/s", "PyTorch / odtc", "checkpointed / odtc")
-    memory = ("odtc, MB", "PyTorch, MB", "checkpointed, MB")
-    cells = [
-        (
-            row["model"],
-            f"{row['batch']} x {row['tokens']}",
-            row["base"],
-            row["through"],
-            number(median_of(row["ms"])),
-            number(row["batch"] * row["tokens"] / median_of(row["ms"]) * 1e3, 0),
-            *(ratio(row[peer]["ratio"]) for peer in _PEERS),
-            *(number(each["bytes"] / 1e6, 0) for each in (row, *(row[peer] for peer in _PEERS))),
-        )
-        for row in result.rows
-    ]
-    return table(["model", "tokens", "base", "through", *times, *memory], cells, words=4)

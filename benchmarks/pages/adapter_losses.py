@@ -1,0 +1,52 @@
+"""Where odtc loses with adapters of language models on a CPU."""
+
+from collections.abc import Iterator
+
+from benchmarks.pages.measured import when_text
+from benchmarks.pages.result import Row, read_result
+from benchmarks.pages.text import median_of, table
+
+_STEPS = "language_models/steps"
+_PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with checkpoints"}
+Cell = tuple[str, str, str, str, str, str]
+
+
+def adapter_losses() -> Iterator[str]:
+    """The section's lines, its title first."""
+    result = read_result(_STEPS)
+    compared = [*_compared(result.rows)]
+    lost = [cell for cell, ratio in compared if ratio < 1]
+    run = result.runs[0]
+    yield "## Where odtc loses with adapters on a CPU"
+    yield ""
+    yield (
+        f"On {run['machine']['cpu']}, with {run['threads']} thread, of {len(compared)} comparisons "
+        f"of LoRA with PyTorch and PEFT, of time and of memory without imports, odtc loses "
+        f"{len(lost)}. Energy was not compared. "
+        "[performance.md](performance.md#adapters-of-language-models) has all of them."
+    )
+    yield ""
+    if lost:
+        heads = ("model", "tokens", "base", "than", "what", "its over odtc's")
+        yield from table(heads, lost, words=5)
+        yield ""
+    for row in result.rows:
+        if "skipped" in row:
+            case = f"{row['model']}, {row['tokens']} tokens, {row['base']}"
+            yield f"- not timed: {case}: {row['skipped']}"
+            yield ""
+    ages = dict.fromkeys(when_text(each) for each in result.runs)
+    yield f"Rows: [steps.json](results/{_STEPS}.json); {' and '.join(ages)}."
+
+
+def _compared(rows: list[Row]) -> Iterator[tuple[Cell, float]]:
+    """Each comparison, and what the peer takes over what odtc does."""
+    for row in rows:
+        for key, peer in _PEERS.items():
+            if "ratio" in row.get(key, {}):
+                case = row["model"], str(row["tokens"]), row["base"], peer
+                for what, ratio in (
+                    ("time", median_of(row[key]["ratio"])),
+                    ("memory", row[key]["net"] / row["net"]),
+                ):
+                    yield (*case, what, f"{ratio:.2f}"), ratio

@@ -1,0 +1,54 @@
+"""Tables of adapters of language models, on CPUs and on GPUs."""
+
+from benchmarks.pages.result import Result, Row
+from benchmarks.pages.text import median_of, number, ratio, table
+
+_PEERS = ("pytorch", "checkpointed")
+_RATIOS = ("PyTorch / odtc", "checkpointed / odtc")
+
+
+def on_cpus(result: Result) -> list[str]:
+    """Steps and memory of each base beside PyTorch's with PEFT, with and without checkpoints.
+
+    `net` is without imports, of odtc that of a trainer in Python; `in all` is of a process of the
+    native runtime, with the pages of files that it maps.
+    """
+    memory = ("net, MB", "PyTorch net, MB", "checkpointed net, MB", "in all, MB", "of files, MB")
+    heads = ["model", "tokens", "base", "odtc, ms", "tokens/s", *_RATIOS, *memory]
+    return table(heads, map(_cpu_cells, result.rows), words=3)
+
+
+def _cpu_cells(row: Row) -> list[str]:
+    case = [row["model"], str(row["tokens"]), row["base"]]
+    if "ms" not in row:
+        return [*case, f"not timed: {row['skipped']}", *[""] * 8]
+    ms = median_of(row["ms"])
+    peers = [row.get(peer, {}) for peer in _PEERS]
+    net = [_mb(each.get("net")) for each in (row, *peers)]
+    times = [number(ms, 0), number(row["tokens"] / ms * 1e3, 0)]
+    own = [_mb(row["in_all"]), _mb(row["files"])]
+    return [*case, *times, *(ratio(each.get("ratio")) for each in peers), *net, *own]
+
+
+def _mb(size: float | None) -> str:
+    return number(size and size / 1e6, 0)
+
+
+def on_gpus(result: Result) -> list[str]:
+    """Adapters over a base beside PyTorch's with PEFT, with and without checkpoints."""
+    times = ("odtc, ms", "tokens/s", *_RATIOS)
+    memory = ("odtc, MB", "PyTorch, MB", "checkpointed, MB")
+    cells = [
+        (
+            row["model"],
+            f"{row['batch']} x {row['tokens']}",
+            row["base"],
+            row["through"],
+            number(median_of(row["ms"])),
+            number(row["batch"] * row["tokens"] / median_of(row["ms"]) * 1e3, 0),
+            *(ratio(row[peer]["ratio"]) for peer in _PEERS),
+            *(number(each["bytes"] / 1e6, 0) for each in (row, *(row[peer] for peer in _PEERS))),
+        )
+        for row in result.rows
+    ]
+    return table(["model", "tokens", "base", "through", *times, *memory], cells, words=4)
