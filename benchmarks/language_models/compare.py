@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.language_models.prepare import FED
+from benchmarks.language_models.prepare import COMPILED, FED
 from benchmarks.language_models.sides import (
     CHECKPOINTED,
     TORCH,
@@ -107,7 +107,7 @@ def compare(
         try:
             tell(f"compile over {base}")
             run_task(terms.threads, "compile", str(folder), base)
-            row.compiled = json.loads((folder / base / "compiled.json").read_text())
+            row.compiled = json.loads((folder / base / COMPILED).read_text())
             tell(f"odtc over {base}, losses")
             trainer = Side.worker(base, "odtc", *words, base)
             row.parity = trainer.take(PARITY_STEPS, terms.threads)

@@ -4,6 +4,7 @@ base/ adapter/ model.onnx batch.npz      ←export
 BASE/step.odtc BASE/batch.bin BASE/...   ←compile, for each base
 """
 
+import json
 import os
 import time
 from dataclasses import dataclass
@@ -19,18 +20,35 @@ from benchmarks.language_models.models import ALPHA, RANK, TARGETS, UNIT, adapte
 from benchmarks.models.stored import BLOCK, FORMS, OPSET, store
 from odtc.comparison.measures.resident import resident
 
-# How the base is stored: a name on the command line, and its form.
+
+@dataclass(frozen=True)
+class Base:
+    """How a base is stored, and the step compiled.
+
+    Attributes:
+        form: of `FORMS`.
+        half_of: the base of which half the arena is the memory budget; "" for no budget.
+    """
+
+    form: str
+    half_of: str = ""
+
+
+# By name on the command line.
 BASES = {
-    "float32": "float32",
-    "float16": "float16",
-    "int8": "int8 by blocks",
-    "int4": "int4 by blocks",
+    "float32": Base("float32"),
+    "float16": Base("float16"),
+    "int8": Base("int8 by blocks"),
+    "int4": Base("int4 by blocks"),
+    "int4 in half": Base("int4 by blocks", half_of="int4"),
 }
 LOSS = "cross-entropy{axis=2,ignore-index=-100}"
 OPTIMIZER = "adamw"
 LORA = odtc.LoRA(rank=RANK, alpha=ALPHA, targets="|".join(f"*{each}*" for each in TARGETS))
 MODEL, BATCH, ARTIFACT = "model.onnx", "batch.npz", "step.odtc"
 FED = "batch.bin"
+# Fields of `Compiled`.
+COMPILED = "compiled.json"
 # Of an artifact, what a program in C opens, in the order of its words.
 MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
 
@@ -74,8 +92,11 @@ def compile_base(base: str, folder: Path) -> Compiled:
     own = folder / base
     own.mkdir()
     path = stored(base, folder, own)
+    budget = _budget(base, folder)
     began = time.perf_counter()
-    artifact = odtc.compile(path, batch=1, loss=LOSS, optimizer=OPTIMIZER, lora=LORA)
+    artifact = odtc.compile(
+        path, batch=1, loss=LOSS, optimizer=OPTIMIZER, lora=LORA, memory_budget=budget
+    )
     seconds = time.perf_counter() - began
     artifact.save(own / ARTIFACT)
     for each in MEMBERS:
@@ -96,6 +117,12 @@ def compile_base(base: str, folder: Path) -> Compiled:
     )
 
 
+def _budget(base: str, folder: Path) -> int | None:
+    if not (other := BASES[base].half_of):
+        return None
+    return json.loads((folder / other / COMPILED).read_text())["arena"] // 2
+
+
 def stored(base: str, folder: Path, own: Path) -> Path:
     """The file of the model whose matrices are in the form of a base."""
     if base == "float32":
@@ -109,7 +136,7 @@ def stored(base: str, folder: Path, own: Path) -> Path:
 
     # No operator of an export means anything else in this version of the operators.
     next(each for each in model.opset_import if not each.domain).version = OPSET
-    store(model.graph, FORMS[BASES[base]], codes_of)
+    store(model.graph, FORMS[BASES[base].form], codes_of)
     load_external_data_for_model(model, os.fspath(folder))
     onnx.save(model, own / MODEL, save_as_external_data=True, location=f"{MODEL}.data")
     return own / MODEL

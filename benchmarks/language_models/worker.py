@@ -102,7 +102,7 @@ def main() -> None:
         prepare.export(words[0], int(words[1]), folder)
     else:
         made = prepare.compile_base(words[0], folder)
-        (folder / words[0] / "compiled.json").write_text(json.dumps(dataclasses.asdict(made)))
+        (folder / words[0] / prepare.COMPILED).write_text(json.dumps(dataclasses.asdict(made)))
 
 
 if __name__ == "__main__":

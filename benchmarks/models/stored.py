@@ -36,8 +36,9 @@ FORMS: Mapping[str, Form] = {
         {"to": TensorProto.FLOAT},
     ),
     "int8 by rows": _by_rows,
+    # As large as codes of 8 bits are: those that fit 4 bits would be kept in 4.
     "int8 by blocks": lambda codes, scale: (
-        [codes.astype(np.int8), scale],
+        [(codes * 16).astype(np.int8), scale / np.float32(16)],
         {"axis": 1, "block_size": BLOCK},
     ),
     "int4 by blocks": lambda codes, scale: (

@@ -15,6 +15,9 @@ from benchmarks.language_models.prepare import BASES, LORA, LOSS, OPTIMIZER, exp
 from benchmarks.options import add_sizes, listed, positive
 from odtc.backends.targets import parse_target
 
+# Those without a budget.
+_BASES = [name for name, base in BASES.items() if not base.half_of]
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -25,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     models = partial(listed, known=list(CONFIGS), what="model")
     add("--models", type=models, default=["smollm2_135m"], help="by name, joined by commas")
     add("--tokens", type=positive, default=256, help="of a sample")
-    bases = partial(listed, known=list(BASES), what="base")
+    bases = partial(listed, known=_BASES, what="base")
     add("--bases", type=bases, default=["float32", "int4"], help="by name, joined by commas")
     add_sizes(parser, batch=1)
     add("--target", default=TARGET, help="what to compile for")
