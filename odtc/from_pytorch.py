@@ -88,7 +88,6 @@ def from_torch(
         UsageError: the example inputs, names or axes do not fit.
         UnsupportedError: PyTorch cannot export the module, or its file would train another one;
             the message says of each exporter why.
-        ModelError: the file would be above 2 GB.
         OutputError: the file cannot be written.
     """
     require_torch()

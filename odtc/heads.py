@@ -6,9 +6,8 @@ from pathlib import Path
 
 import onnx
 
-from odtc.core.disk.files import atomic_write
 from odtc.core.disk.outputs import check_outputs
-from odtc.core.errors import ModelError
+from odtc.core.onnx_model.large_files import is_beside, new_model_file, said_of
 from odtc.core.onnx_model.new_head import write_new_head
 from odtc.core.onnx_model.weight_list import WeightList, read_weight_list, write_weight_list
 from odtc.core.options.arguments import takes
@@ -19,9 +18,6 @@ from odtc.frontend.file.specialize import read_graph
 from odtc.frontend.heads.replace import Head, put_head
 from odtc.frontend.weights.finding import Kind
 from odtc.frontend.weights.in_file import data_files
-
-# What protobuf writes at most.
-_LARGEST = (1 << 31) - (1 << 20)
 
 
 @takes(
@@ -62,7 +58,7 @@ def replace_head(
         What was done.
 
     Raises:
-        ModelError: the model cannot be read, or the new one is above 2 GB.
+        ModelError: the model cannot be read.
         UsageError: an argument does not fit the model.
         UnsupportedError: no classifier was found; `at` names where the head goes.
         OutputError: the file cannot be written.
@@ -82,14 +78,10 @@ def replace_head(
     if freeze_backbone:
         head = replace(head, said=(*head.said, _frozen(changed)))
     check_model(changed, str(path))
-    if changed.ByteSize() > _LARGEST:
-        raise ModelError(
-            f"the new model takes {changed.ByteSize():,} bytes; an ONNX file holds less than 2 GB",
-            where=str(path),
-            hint="take a smaller backbone, or one in float16",
-        )
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(changed.SerializeToString())
+    with new_model_file(changed, path):
+        pass
+    if is_beside(changed):
+        head = replace(head, said=(*head.said, said_of(path)))
     return head
 
 

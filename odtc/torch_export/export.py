@@ -12,8 +12,9 @@ from onnx import helper
 from torch import Tensor, jit, nn, no_grad
 from torch.nn import parameter
 
-from odtc.core.disk.files import atomic_write, check_writable
-from odtc.core.errors import ModelError, OdtcError, UnsupportedError, UsageError
+from odtc.core.disk.files import check_writable
+from odtc.core.errors import OdtcError, UnsupportedError, UsageError
+from odtc.core.onnx_model.large_files import said_of
 from odtc.core.onnx_model.placed_weights import PlacedModel
 from odtc.core.onnx_model.running_variance import write_unbiased
 from odtc.core.onnx_model.weight_list import WeightList, write_weight_list
@@ -54,7 +55,6 @@ from odtc.torch_export.weights import (
 
 # ONNX's name for the dimension along which the samples lie.
 _DENOTATION = "DATA_BATCH"
-_LARGEST = (1 << 31) - (1 << 20)
 _LONGEST_REASON = 400
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -165,7 +165,8 @@ def export(
         notes.append(f"the module stops their gradient, and they are frozen: {listed(still)}")
     write_weight_list(model, weights)
     write_unbiased(model)
-    _write(placed, path)
+    if placed.save(path):
+        notes.append(said_of(path))
     if weights.frozen:
         notes.append(f"{len(weights.frozen)} parameters are frozen; they are not trained")
     return ExportedModule(
@@ -358,23 +359,6 @@ def _set_shape(value: onnx.ValueInfoProto, shape: Sequence[int | str | None]) ->
     batch = [axis for axis, size in enumerate(shape) if size == BATCH]
     if len(batch) == 1:
         value.type.tensor_type.shape.dim[batch[0]].denotation = _DENOTATION
-
-
-def _write(placed: PlacedModel, path: str | os.PathLike[str]) -> None:
-    """Writes the file, whole or not at all.
-
-    Raises:
-        ModelError: it is above the 2 GB of an ONNX file.
-    """
-    size = placed.nbytes()
-    if size > _LARGEST:
-        raise ModelError(
-            f"the model takes {size:,} bytes; an ONNX file holds less than 2 GB",
-            where=str(path),
-            hint="export it in float16, or in parts",
-        )
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        placed.write(file)
 
 
 def _texts(values: Sequence[onnx.ValueInfoProto]) -> dict[str, str]:

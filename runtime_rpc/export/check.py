@@ -1,6 +1,5 @@
 """Runs an exported file as its users will, and compares it with `evaluate`."""
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import ParityError
 from odtc.core.ir.place import Place
 from odtc.core.onnx_model.inference_form import random_nodes
+from odtc.core.onnx_model.large_files import BESIDE
 from odtc.core.specs import Role
 from odtc.runtime_rpc.export.comparison import (
     difference,
@@ -264,7 +264,7 @@ class _Checking:
         return f"{self.name}, which was not written; run by {self.engine.name}"
 
 
-def _too_large(path: str | os.PathLike[str], activations: int) -> str:
+def _too_large(path: Path, activations: int) -> str:
     """The reason why a file is not run, as it would take too much memory; '' where it is.
 
     Args:
@@ -275,7 +275,9 @@ def _too_large(path: str | os.PathLike[str], activations: int) -> str:
         left = available_bytes()
     except OSError:
         return ""
-    needed = _COPIES * (os.path.getsize(path) + activations)
+    files = (path, path.with_name(path.name + BESIDE))
+    size = sum(each.stat().st_size for each in files if each.exists())
+    needed = _COPIES * (size + activations)
     if needed <= left:
         return ""
     return f"not run: that takes about {needed:,} bytes, of which {left:,} are left"

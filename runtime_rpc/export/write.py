@@ -7,14 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import onnx
-from google.protobuf.message import EncodeError
 
 from odtc.core.artifact.bundle import Bundle
-from odtc.core.disk.files import atomic_write
-from odtc.core.errors import OutputError
 from odtc.core.finite import LAST_CHECKPOINT, check_finite
 from odtc.core.onnx_model.inference_form import to_inference
+from odtc.core.onnx_model.large_files import is_beside, new_model_file, said_of
 from odtc.core.onnx_model.new_head import write_new_head
 from odtc.core.onnx_model.shared_tensors import model_in
 from odtc.core.onnx_model.weights import fill_weights
@@ -103,8 +100,7 @@ def write_model(
     write_names(model, class_names, column_names, class_counts(bundle.manifest))
     changes = () if training else to_inference(model)
     check = _UNCHECKED
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(_in_bytes(model, path))
+    with new_model_file(model, path) as temporary:
         if evaluate is not None and not training:
             check = check_file(temporary, model, bundle.manifest, evaluate, os.fspath(path))
     return Exported(
@@ -114,16 +110,5 @@ def write_model(
         check.engine,
         tuple(check.batches),
         check.difference,
-        tuple(check.notes),
+        (*check.notes, *([said_of(path)] if is_beside(model) else [])),
     )
-
-
-def _in_bytes(model: onnx.ModelProto, path: str | os.PathLike[str]) -> bytes:
-    try:
-        return model.SerializeToString()
-    except EncodeError as error:
-        raise OutputError(
-            "the model takes more than the 2 GB that an ONNX file can hold",
-            where=os.fspath(path),
-            hint="take the weights from a checkpoint, or from trainer.parameters()",
-        ) from error

@@ -6,15 +6,18 @@ ONNX's external data, with the name of a weight in place of a file's; what is sm
 inside.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from odtc.core.disk.files import atomic_write
+from odtc.core.disk.pairs import atomic_pair
+from odtc.core.onnx_model import large_files
 from odtc.core.onnx_model.wire import field_head
 
 # Numbers of fields in ONNX's messages.
@@ -46,35 +49,55 @@ class PlacedModel:
         key = _key(tensor)
         return numpy_helper.to_array(tensor) if key is None else self.weights[key]
 
-    def nbytes(self) -> int:
-        """Bytes of the file."""
-        return sum(map(len, self._encoded()))
+    def save(self, path: str | os.PathLike[str]) -> bool:
+        """Writes the model, whole or not at all; no weight is copied.
 
-    def write(self, file: BinaryIO) -> None:
-        """Writes the model with its weights inside, of which none is copied."""
-        for part in self._encoded():
-            file.write(part)
+        Returns:
+            Whether the weights are in a file beside it, as it is above 2 GB.
+
+        Raises:
+            OutputError: a file cannot be written.
+        """
+        is_large = sum(map(len, self._encoded())) > large_files.LARGEST
+        if is_large:
+            with atomic_pair(path, large_files.BESIDE) as temporary:
+                model = onnx.ModelProto()
+                model.CopyFrom(self.model)
+                self.write_beside(temporary, model)
+        else:
+            with atomic_write(path) as temporary, temporary.open("wb") as file:
+                file.writelines(self._encoded())
+        return is_large
 
     def write_beside(self, path: Path, model: onnx.ModelProto) -> None:
         """Writes another form of the model, and the weights into a file beside it.
 
         Args:
             path: of the model; the weights are at its name with `.data` behind.
-            model: with places of these weights; they become those of the file.
+            model: with places of these weights; they become those of the file, as do all that are
+                not small.
         """
-        data = path.with_name(f"{path.name}.data")
+        data = path.with_name(path.name + large_files.BESIDE)
         with data.open("wb") as file:
             for tensor in model.graph.initializer:
-                if (key := _key(tensor)) is None:
+                if (elements := self._elements(tensor)) is None:
                     continue
                 file.write(b"\0" * (-file.tell() % _PAGE))
                 where = {"location": data.name, "offset": str(file.tell())}
-                file.write(_bytes_of(self.weights[key]))
+                file.write(elements)
+                tensor.ClearField("raw_data")
+                tensor.data_location = TensorProto.EXTERNAL
                 del tensor.external_data[:]
-                for each, value in where.items():
+                for each, value in (where | {"length": str(len(elements))}).items():
                     tensor.external_data.add(key=each, value=value)
-                tensor.external_data.add(key="length", value=str(self.weights[key].nbytes))
         path.write_bytes(model.SerializeToString())
+
+    def _elements(self, tensor: TensorProto) -> memoryview | bytes | None:
+        """What is written beside the model; None of what is small."""
+        key = _key(tensor)
+        if key is not None:
+            return _bytes_of(self.weights[key])
+        return tensor.raw_data if len(tensor.raw_data) >= large_files.LEAST else None
 
     def _encoded(self) -> Iterator[bytes | memoryview]:
         """The parts of the file: what is small first, then the initializers in their order."""
