@@ -17,6 +17,7 @@ from tvm import relax
 
 from odtc.core.errors import OdtcError
 from odtc.core.options.checked_options import format_choice
+from odtc.passes.ir.verify import verify
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def run_pipeline(
     """
     try:
         made = _run(passes, module, verified=False)
-        relax.analysis.well_formed(made, check_ty=types)
+        verify(made, types=types)
     except OdtcError:
         raise
     except Exception:

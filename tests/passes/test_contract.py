@@ -98,13 +98,13 @@ def wrongly_typed() -> tvm.IRModule:
 
 def test_the_last_module_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
-    whole = relax.analysis.well_formed
+    whole = contract.verify
 
-    def kept(module: tvm.IRModule, check_ty: bool = True) -> None:
-        found.append(check_ty)
-        whole(module, check_ty)
+    def kept(module: tvm.IRModule, *, types: bool) -> None:
+        found.append(types)
+        whole(module, types=types)
 
-    monkeypatch.setattr(relax.analysis, "well_formed", kept)
+    monkeypatch.setattr(contract, "verify", kept)
     run_pipeline([Given(step()) for _ in range(3)], step())
     assert found == [True]
     run_pipeline([Given(wrongly_typed())], step(), types=False)
