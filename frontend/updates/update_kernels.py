@@ -13,7 +13,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.core.ir.kernel_marks import ONE_OF
-from odtc.core.ir.mark_loss import is_not_finite, mark_where_not_finite
+from odtc.core.ir.mark_loss import is_not_finite, mark_where_not_finite, was_finite
 from odtc.core.ir.update_marks import MARKS_LOSS, PLAIN_UPDATE
 from odtc.frontend.optimizers.groups import ParameterRule
 from odtc.frontend.optimizers.optimizer import Change, Element
@@ -202,6 +202,6 @@ def statistic_kernel(shape: tuple[int, ...]) -> tirx.PrimFunc:
             T.buffer_store(old, value, at)
             mark_where_not_finite(loss, [value])
 
-        with _then(tirx.Not(is_not_finite([loss[()]]))):
+        with _then(was_finite(loss[()])):
             for_each(shape, assign)
     return made().with_attr(MARKS_LOSS, True)

@@ -3,13 +3,14 @@
 A kernel that was written for CPUs has parallel loops, and loops that are marked to have independent
 iterations: each iteration becomes a work-item. What lies outside of those is run by a single one.
 Loops around launches stay on the host. The host cannot read the device's memory: values that it
-would hand on are read by each work-item, and so are conditions. A kernel that is bound to threads
-already stays as it is, but for what each work-item allocates for itself, which becomes its private
-memory.
+would hand on are read by each work-item, and so are conditions, unless the work changes what they
+read. A loss that is marked is no such change: conditions hold of it as of what it was
+(`was_finite` in `odtc/core/ir/mark_loss.py`). A kernel that is bound to threads already stays as it
+is, but for what each work-item allocates for itself, which becomes its private memory.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from odtc.core.ir.kernel_marks import INDEPENDENT
+from odtc.core.ir.update_marks import MARKS_LOSS
 from odtc.passes.contract import Pass
 from odtc.passes.ir.tensor_bytes import buffer_bytes
 
@@ -47,11 +49,25 @@ class BindLoops(Pass):
         bound = module.clone()
         for variable, kernel in module.functions_items():
             if isinstance(kernel, tirx.PrimFunc):
-                body = self._bound(kernel.body, lambda inner: inner)
+                marked = kernel.params[-1:] if MARKS_LOSS in (kernel.attrs or {}) else []
+                body = _Binding(self.items, {*marked}).bound(kernel.body, lambda inner: inner)
                 bound.update_func(variable, kernel.with_body(body))
         return bound
 
-    def _bound(self, statement: tirx.Stmt, around: Around) -> tirx.Stmt:
+
+@dataclass(frozen=True)
+class _Binding:
+    """The binding of one kernel.
+
+    Attributes:
+        items: work-items of a group.
+        marked: tensors that the kernel only marks, if it writes them.
+    """
+
+    items: int
+    marked: Set[Any]
+
+    def bound(self, statement: tirx.Stmt, around: Around) -> tirx.Stmt:
         """A statement of the host, all of whose work is done by launches."""
         if _is_launch(statement):
             return _with_private(_inside(statement, around))
@@ -63,7 +79,7 @@ class BindLoops(Pass):
             if isinstance(statement, tirx.SeqStmt) and not _changes_what_it_handed_on(statement):
                 return _in_order(self._sequence(statement, around))
             if isinstance(statement, tirx.For) and not _reads(statement.extent):
-                return _with_body(statement, self._bound(statement.body, around))
+                return _with_body(statement, self.bound(statement.body, around))
             if isinstance(statement, tirx.IfThenElse) and statement.else_case is None:
                 return self._conditional(statement, around)
         return _with_private(_single(around(_serial(statement))))
@@ -77,15 +93,15 @@ class BindLoops(Pass):
             elif isinstance(each, tirx.AllocBuffer | tirx.DeclBuffer | tirx.Bind):
                 yield each
             else:
-                yield self._bound(each, around)
+                yield self.bound(each, around)
 
     def _conditional(self, statement: tirx.IfThenElse, around: Around) -> tirx.Stmt:
         condition, body = statement.condition, statement.then_case
         if not _reads(condition):
-            return tirx.IfThenElse(condition, self._bound(body, around), None)
-        if _stored(body) & _loaded(condition):
+            return tirx.IfThenElse(condition, self.bound(body, around), None)
+        if _stored(body) & _loaded(condition) - self.marked:
             return _with_private(_single(around(_serial(statement))))
-        return self._bound(body, lambda inner: around(tirx.IfThenElse(condition, inner, None)))
+        return self.bound(body, lambda inner: around(tirx.IfThenElse(condition, inner, None)))
 
     def _items_of(self, loop: tirx.For, around: Around) -> tirx.Stmt:
         """A work-item for each iteration of nested loops."""

@@ -11,7 +11,14 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.core.ir.marked_loss import DROPPED, INFINITE, MAGNITUDE, PAYLOAD, QUIET_NAN
+from odtc.core.ir.marked_loss import (
+    DROPPED,
+    INFINITE,
+    LEAST_PAYLOAD,
+    MAGNITUDE,
+    PAYLOAD,
+    QUIET_NAN,
+)
 
 
 def mark_where_not_finite(loss: Any, values: Sequence[ir.Expr]) -> None:
@@ -25,10 +32,23 @@ def is_not_finite(values: Sequence[ir.Expr]) -> ir.Expr:
     return functools.reduce(tirx.max, map(_magnitude, values)) >= INFINITE
 
 
+def was_finite(loss: ir.Expr) -> ir.Expr:
+    """Whether a loss is finite, or was until it was marked: no mark changes the answer.
+
+    So a kernel whose threads mark the loss may ask this in each of them.
+    """
+    # Read once: another thread may mark it meanwhile.
+    bits = tirx.Var("bits", "int32")
+    size, payload = (tirx.bitwise_and(bits, mask) for mask in (MAGNITUDE, PAYLOAD))
+    inside = tirx.bitwise_and(payload << DROPPED, MAGNITUDE)
+    is_marked = tirx.all(size > INFINITE, payload > 0, inside < INFINITE)
+    return tirx.Let(bits, _bits(loss), tirx.any(size < INFINITE, is_marked))
+
+
 def marked(loss: ir.Expr) -> ir.Expr:
     """The NaN that holds a loss; a NaN as it is."""
     bits = _bits(loss)
-    inside = tirx.bitwise_and(bits >> DROPPED, PAYLOAD)
+    inside = tirx.max(tirx.bitwise_and(bits >> DROPPED, PAYLOAD), LEAST_PAYLOAD)
     nan = tirx.reinterpret("float32", tirx.bitwise_or(inside, QUIET_NAN))
     return tirx.Select(_magnitude(loss) > INFINITE, loss, nan)
 

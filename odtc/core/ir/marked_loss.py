@@ -11,6 +11,8 @@ import struct
 QUIET_NAN = 0x7FC00000
 PAYLOAD = 0x003FFFFF
 DROPPED = 10
+# That of a loss of zero: a NaN without any payload is an arithmetic one.
+LEAST_PAYLOAD = 1
 # From this on the bits of a number without its sign are those of an infinity or a NaN.
 INFINITE = 0x7F800000
 MAGNITUDE = 0x7FFFFFFF
@@ -23,7 +25,8 @@ def marked(loss: float) -> float:
         loss: finite.
     """
     (bits,) = struct.unpack("<I", struct.pack("<f", loss))
-    (value,) = struct.unpack("<f", struct.pack("<I", QUIET_NAN | bits >> DROPPED))
+    inside = max(bits >> DROPPED, LEAST_PAYLOAD)
+    (value,) = struct.unpack("<f", struct.pack("<I", QUIET_NAN | inside))
     return value
 
 

@@ -5,10 +5,15 @@ import math
 import numpy as np
 import onnx
 import pytest
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 import odtc
 from odtc.core.errors import NumericError, UsageError
-from odtc.core.ir.marked_loss import loss_inside
+from odtc.core.ir.mark_loss import was_finite
+from odtc.core.ir.marked_loss import loss_inside, marked
+from tests.gpu.on_device import KINDS, run_kernel
 from tests.numeric.conftest import ints
 
 TARGETS = ["host-cpu", "host-opencl", "host-vulkan"]
@@ -39,6 +44,26 @@ def saved(text, tmp_path, **shapes):
 def test_a_marked_loss_holds_what_it_was(loss):
     bits = int(np.float32(loss).view(np.uint32)) >> 10 | 0x7FC00000
     assert loss_inside(float(np.uint32(bits).view(np.float32))) == pytest.approx(loss, rel=7e-5)
+
+
+def test_a_marked_loss_of_zero_is_no_other_nan():
+    assert loss_inside(marked(0.0)) == pytest.approx(0.0, abs=1e-40)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mark_does_not_change_whether_a_loss_was_finite(kind):
+    least, nvidia = (float(np.uint32(bits).view(np.float32)) for bits in (1, 0x7FFFFFFF))
+    losses = [0.5, -2.25, 0.0, least, 3e38, math.inf, -math.inf, math.nan, nvidia]
+    given = np.float32([*losses, *(marked(each) for each in losses)])
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_name("main")
+            x, y = (T.arg(name, T.buffer(given.shape, "float32")) for name in "xy")
+            with T.parallel(given.size) as at:
+                T.buffer_store(y, tirx.Cast("float32", was_finite(x[at])), [at])
+        kernel = builder.get()
+    found = run_kernel(kind, kernel, [given], given.shape)
+    np.testing.assert_array_equal(found, np.tile(np.isfinite(losses), 2))
 
 
 @pytest.mark.parametrize("loss", [0.5, math.inf, math.nan, -math.nan])

@@ -14,6 +14,7 @@ from odtc.backends.kernels.common import parsed
 from odtc.core.ir.kernel_marks import INDEPENDENT
 from odtc.passes.contract import run_pipeline, tvm_passes
 from odtc.passes.kernel.bind_loops import BindLoops
+from odtc.frontend.updates.update_kernels import statistic_kernel
 from tests.gpu.on_device import KINDS, run_kernel
 
 SIZE = 700
@@ -113,6 +114,11 @@ def test_loops_become_work_items() -> None:
     assert launches(changed) == [1]
     assert launches(serial) == [1, 704, 1]
     assert INDEPENDENT == "odtc.independent"
+
+
+def test_statistics_are_copied_by_an_item_for_each_element() -> None:
+    """Items that mark the loss change what others ask of it, but not the answer."""
+    assert launches(statistic_kernel((300, 2)).with_attr("global_symbol", "main")) == [640]
 
 
 def test_private_memory_has_a_bound() -> None:
