@@ -209,7 +209,7 @@ class Copy:
         return n, at, term, is_there
 
     def _late_masks(self, number: ir.Expr) -> LateMasks | None:
-        """What keeps the conditions of elements; None of vectors, and where elements are rounded."""
+        """What keeps conditions; None of vectors, and where elements are rounded."""
         if self._masks is None and self._lanes == 1 and self._near.dtype == "float32":
 
             def read(turn: ir.Expr) -> ir.Expr:

@@ -61,7 +61,7 @@ class KernelWriter:
         vectors: ids of variables that are storage buffers of vectors, by binding and lanes.
         structs: types of storage buffers, by their variables.
         written: ids of the variables that something is stored in.
-        read_in_vectors: buffers of shared memory that are arrays of vectors, and how wide these are.
+        read_in_vectors: buffers of shared memory that are arrays of vectors, to their lanes.
         only_vectors: bindings of storage buffers that nothing reaches as scalars.
     """
 

@@ -12,9 +12,9 @@ from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.common import parsed
 from odtc.core.ir.kernel_marks import INDEPENDENT
+from odtc.frontend.updates.update_kernels import statistic_kernel
 from odtc.passes.contract import run_pipeline, tvm_passes
 from odtc.passes.kernel.bind_loops import BindLoops
-from odtc.frontend.updates.update_kernels import statistic_kernel
 from tests.gpu.on_device import KINDS, run_kernel
 
 SIZE = 700
