@@ -20,6 +20,7 @@ from tvm import ir, tirx
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
+from odtc.backends.spirv.quotients import quotient
 from odtc.backends.spirv.shared import lanes_at_once
 from odtc.backends.spirv.types import FLOAT32, INT32, UINT32, ScalarKind
 
@@ -89,7 +90,7 @@ def mark_read_only(kernel: KernelWriter) -> None:
             kernel.module.forbid_writing(kernel.structs[each])
 
 
-def load_vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) -> Value:
+def load_vector(kernel: KernelWriter, place: BufferPlace, first: ir.Expr, lanes: int) -> Value:
     """Loads neighbours of a storage buffer at once, from a multiple of so many elements on.
 
     Args:
@@ -106,7 +107,7 @@ def load_vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int
     )
 
 
-def store_vector(kernel: KernelWriter, place: BufferPlace, first: int, value: Value) -> None:
+def store_vector(kernel: KernelWriter, place: BufferPlace, first: ir.Expr, value: Value) -> None:
     """Stores neighbours of a storage buffer at once, which nothing reaches as scalars.
 
     Args:
@@ -132,7 +133,7 @@ def is_vector_of_floats(
     return place.binding is not None and is_float and lanes_at_once(index) > 0
 
 
-def _vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) -> int:
+def _vector(kernel: KernelWriter, place: BufferPlace, first: ir.Expr, lanes: int) -> int:
     """A pointer to so many neighbours from `first` on."""
     assert place.binding is not None
     of = kernel.types.vector(place.stored, lanes)
@@ -140,8 +141,7 @@ def _vector(kernel: KernelWriter, place: BufferPlace, first: int, lanes: int) ->
     if key not in kernel.vectors:
         size = place.stored.bits // 8 * lanes
         kernel.vectors[key] = _array_of(kernel, of, size, place.binding)
-    number = kernel.constant(UINT32, lanes.bit_length() - 1)
-    at = kernel.compute(Op.SHIFT_RIGHT_LOGICAL, INT32, first, number)
+    at, _ = quotient(kernel, first, lanes)
     pointer = kernel.types.pointer(StorageClass.STORAGE_BUFFER, of)
     path = (kernel.vectors[key], kernel.constant(INT32, 0), at)
     return kernel.body.pure(Op.ACCESS_CHAIN, pointer, *path)

@@ -126,13 +126,18 @@ class KernelWriter:
         return self.types.constant(kind, value)
 
     def elements(self, place: BufferPlace, index: ir.Expr) -> list[int]:
-        """Pointers to the scalars that an index means: of each of its lanes, all of an element."""
+        """Pointers to the scalars that an index means: of each of its lanes, all of an element.
+
+        Args:
+            place: an array of scalars.
+            index: of an element.
+        """
         kind, first = self.kind(index), self.value(index)
         if place.lanes == 1:
-            return [self._pointer(place, each, kind) for each in first]
+            return [self.pointer(place, each) for each in first]
         lanes = self.constant(kind, place.lanes)
         return [
-            self._pointer(
+            self.pointer(
                 place,
                 self.compute(
                     Op.I_ADD,
@@ -140,23 +145,17 @@ class KernelWriter:
                     self.compute(Op.I_MUL, kind, each, lanes),
                     self.constant(kind, lane),
                 ),
-                kind,
             )
             for each in first
             for lane in range(place.lanes)
         ]
 
-    def _pointer(self, place: BufferPlace, index: int, kind: ScalarKind) -> int:
+    def pointer(self, place: BufferPlace, *path: int) -> int:
+        """A pointer to a scalar: its index, or that of its vector, and its place there."""
         of = self.types.pointer(place.storage, self.types.scalar(place.stored))
-        path = [self.constant(INT32, 0)] if place.storage is StorageClass.STORAGE_BUFFER else []
-        path += self._in_vector(index, kind, place.wide) if place.wide > 1 else [index]
-        return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *path)
-
-    def _in_vector(self, index: int, kind: ScalarKind, wide: int) -> list[int]:
-        """The number of the vector that a scalar is in, and its place there."""
-        shift = self.constant(UINT32, wide.bit_length() - 1)
-        vector = self.compute(Op.SHIFT_RIGHT_LOGICAL, kind, index, shift)
-        return [vector, self.compute(Op.BITWISE_AND, kind, index, self.constant(kind, wide - 1))]
+        is_struct = place.storage is StorageClass.STORAGE_BUFFER
+        before = [self.constant(INT32, 0)] if is_struct else []
+        return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *before, *path)
 
     def allocate(
         self, storage: StorageClass, kind: ScalarKind, lanes: int, length: int

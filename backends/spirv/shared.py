@@ -12,7 +12,8 @@ from tvm import ir, tirx
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.opcodes import Op, StorageClass
-from odtc.backends.spirv.types import FLOAT32, UINT32
+from odtc.backends.spirv.quotients import quotient
+from odtc.backends.spirv.types import FLOAT32
 
 # Floats that are read or written at once.
 _AT_ONCE = (2, 4)
@@ -127,15 +128,26 @@ def store_shared(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, value
         kernel.body.do(Op.STORE, pointer, whole)
 
 
+def elements(kernel: KernelWriter, place: BufferPlace, index: ir.Expr) -> list[int]:
+    """Pointers to the scalars that an index means, which may be in vectors."""
+    if place.wide == 1:
+        return kernel.elements(place, index)
+    is_run = isinstance(index, tirx.Ramp)
+    each = [index.base + index.stride * n for n in range(int(index.lanes))] if is_run else [index]
+    places = [_first(place, at) + lane for at in each for lane in range(place.lanes)]
+    return [kernel.pointer(place, *quotient(kernel, at, place.wide)) for at in places]
+
+
+def _first(place: BufferPlace, index: ir.Expr) -> ir.Expr:
+    """The first scalar of an index: of an element, or of neighbours."""
+    first = index.base if isinstance(index, tirx.Ramp) else index
+    return first if place.lanes == 1 else first * place.lanes
+
+
 def _vectors(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes: int) -> list[int]:
     """Pointers to the vectors of an index: of an element, or of neighbours from a multiple on."""
-    first = index.base if isinstance(index, tirx.Ramp) else index
-    kind, at = kernel.kind(first), kernel.scalar(first)
-    if place.lanes < place.wide:
-        shift = kernel.constant(UINT32, (place.wide // place.lanes).bit_length() - 1)
-        at = kernel.compute(Op.SHIFT_RIGHT_LOGICAL, kind, at, shift)
-    elif place.lanes > place.wide:
-        at = kernel.compute(Op.I_MUL, kind, at, kernel.constant(kind, place.lanes // place.wide))
+    first = _first(place, index)
+    kind, (at, _) = kernel.kind(first), quotient(kernel, first, place.wide)
     pointer = kernel.types.pointer(place.storage, kernel.types.vector(FLOAT32, place.wide))
     places = [at]
     for number in range(1, lanes // place.wide):

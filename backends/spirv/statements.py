@@ -11,7 +11,7 @@ from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, store_vector
 from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import BuiltIn, Op, StorageClass
-from odtc.backends.spirv.shared import allocate_vectors, are_whole_vectors, store_shared
+from odtc.backends.spirv.shared import allocate_vectors, are_whole_vectors, elements, store_shared
 from odtc.backends.spirv.types import UINT32
 
 _SCOPES = {"local": StorageClass.FUNCTION, "shared": StorageClass.WORKGROUP}
@@ -73,9 +73,9 @@ def _store(kernel: KernelWriter, node: Any) -> None:
         return
     is_apart = place.binding in kernel.only_vectors
     if is_apart and is_vector_of_floats(kernel, place, kind, index):
-        store_vector(kernel, place, kernel.scalar(index.base), values)
+        store_vector(kernel, place, index.base, values)
         return
-    for pointer, value in zip(kernel.elements(place, index), values, strict=True):
+    for pointer, value in zip(elements(kernel, place, index), values, strict=True):
         kernel.body.do(Op.STORE, pointer, cast(kernel, kind, place.stored, value))
 
 

@@ -31,6 +31,7 @@ from tests.gpu.spirv.spirv_tools import (
     barriers,
     check_valid,
     questions,
+    shifted_in_loops,
     vectors_loaded,
     vectors_shared,
 )
@@ -338,6 +339,14 @@ def test_six_results_of_an_item_are_read_in_vectors_of_two(
     (shader,) = made
     check_valid(shader)
     assert vectors_shared(shader) == 2
+
+
+def test_places_of_vectors_lie_a_constant_apart(made: list[Shader]) -> None:
+    """No place is a shift of what changes in a loop, so that a driver sees all but one as sums."""
+    a, b = noise(1, 128, 64), noise(1, 192, 64)
+    found = product("vulkan", "matmul", (0, 1), [a, b], (1, 128, 192), OF_HOSTS["host-vulkan"])
+    assert_close(found, a @ b.swapaxes(1, 2))
+    assert [shifted_in_loops(shader) for shader in made] == [0] * len(made)
 
 
 def test_barriers_leave_reads_of_buffers_on_their_way(made: list[Shader]) -> None:

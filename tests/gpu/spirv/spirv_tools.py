@@ -13,6 +13,10 @@ _TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER = 32, 59, 12
 _TYPE_VECTOR, _TYPE_ARRAY, _LOAD, _STORE, _COMPOSE = 23, 28, 61, 62, 80
 _CONSTANT, _CONTROL_BARRIER = 43, 224
 _SELECTION_MERGE, _BRANCH = 247, 250
+_PHI = 245
+# Shifts to the right, and the `and` of bits.
+_BITS = (194, 195, 199)
+_OF_INTEGERS = (*_BITS, 128, 130, 132)
 # Or, and, not.
 _LOGICAL = (166, 167, 168)
 
@@ -143,3 +147,15 @@ def _instructions(shader: Shader) -> Iterator[tuple[int, ...]]:
         size = shader.words[at] >> 16
         yield shader.words[at : at + size]
         at += size
+
+
+def shifted_in_loops(shader: Shader) -> int:
+    """Returns how many shifts and masks of bits hang on the number of a loop's iteration."""
+    moving: set[int] = set()
+    count = 0
+    for words in _instructions(shader):
+        op = words[0] & 0xFFFF
+        if op == _PHI or (op in _OF_INTEGERS and moving & {*words[3:]}):
+            moving.add(words[2])
+            count += op in _BITS
+    return count
