@@ -1,7 +1,8 @@
 """2-D max pooling in training on a GPU, and its gradient: a work-item for each element.
 
 The gradient is gathered: an element of the image asks the windows that cover it whether they chose
-it, so that no two items add to the same sum.
+it, so that no two items add to the same sum. What they chose and their adjoints are read together,
+of the nearest windows where there are fewer: behind a branch one read would wait for the other.
 """
 
 # TVMScript has shapes where Python has types.
@@ -21,6 +22,8 @@ from odtc.backends.kernels.pool.planes import Pair, Window
 from odtc.core.ir.kernel_marks import IS_SCHEDULED, OPAQUE, PATTERN
 from odtc.dialect.images.max_pool import chosen_dtype, max_pool2d, max_pool2d_backward
 
+# Windows over a place whose reads are written out.
+_WRITTEN_OUT = 16
 Rule = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 
@@ -50,6 +53,14 @@ def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
         last = (at + window.pad[axis]) // window.stride[axis]
         return tirx.min(last + 1, window.out[axis])
 
+    # Windows that may cover a place, at most.
+    most = [
+        (kernel - 1) * gap // stride + 1
+        for kernel, gap, stride in zip(window.kernel, window.dilation, window.stride, strict=True)
+    ]
+    most_rows, most_columns = most
+    loop = T.unroll if most_rows * most_columns <= _WRITTEN_OUT else T.serial
+
     def offset(axis: int, at: ir.Expr, step: ir.Expr) -> ir.Expr:
         """Offset of a place in a window."""
         return at + window.pad[axis] - step * window.stride[axis]
@@ -73,18 +84,27 @@ def max_pool2d_gradient(sizes: Pair, window: Window) -> tirx.PrimFunc:
                 h: T.let = v // width % height
                 w: T.let = v % width
                 total[0] = T.float32(0)
-                for i in range(first(0, h), end(0, h)):
-                    for j in range(first(1, w), end(1, w)):
+                for more in loop(most_rows):
+                    for across in loop(most_columns):
+                        i: T.let = first(0, h) + more
+                        j: T.let = first(1, w) + across
+                        near: T.let = T.min(i, rows - 1)
+                        beside: T.let = T.min(j, columns - 1)
                         a: T.let = offset(0, h, i)
                         b: T.let = offset(1, w, j)
-                        number: T.let = T.Cast("int32", chosen[p // channels, p % channels, i, j])
-                        if (
-                            a % row_gap == 0
+                        picked: T.let = chosen[p // channels, p % channels, near, beside]
+                        value: T.let = dy[p // channels, p % channels, near, beside]
+                        total[0] = T.Select(
+                            i < end(0, h)
+                            and j < end(1, w)
+                            and a % row_gap == 0
                             and b % column_gap == 0
                             and a // row_gap < kernel_rows
-                            and number == a // row_gap * kernel_columns + b // column_gap
-                        ):
-                            total[0] = total[0] + dy[p // channels, p % channels, i, j]
+                            and T.Cast("int32", picked)
+                            == a // row_gap * kernel_columns + b // column_gap,
+                            total[0] + value,
+                            total[0],
+                        )
                 dx[p // channels, p % channels, h, w] = total[0]
 
     return gradient.with_attr({PATTERN: OPAQUE, IS_SCHEDULED: True, "tirx.noalias": True})
