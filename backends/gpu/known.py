@@ -57,5 +57,5 @@ GPUS: dict[str, Gpu] = dict(
 # through OpenCL it takes 0.20 and 0.27.
 OF_HOSTS = {
     "host-opencl": LARGE,
-    "host-vulkan": replace(LARGE, offset_bits=32, tiles=OF_H200_VULKAN, attention_terms=8),
+    "host-vulkan": replace(LARGE, offset_bits=32, tiles=OF_H200_VULKAN, attention_rows=4),
 }

@@ -16,7 +16,7 @@ class Gpu(MachineModel):
         groups: work-groups that keep the GPU busy; sums are cut into parts to have as many.
         units: that compute groups at once; 1 where that is not known.
         tiles: of products, with their speeds.
-        attention_terms: of a slice of attention's products, at most.
+        attention_rows: of scores that an item has at once, at most.
         split_bytes: most bytes of such parts.
         offset_bits: width of an element's offset in an arena.
         most_items: most work-items of a group.
@@ -32,7 +32,7 @@ class Gpu(MachineModel):
     groups: int = 128
     units: int = 1
     tiles: tuple[TileSpeed, ...] = OF_PHONES
-    attention_terms: int = 16
+    attention_rows: int = 8
     split_bytes: int = 4 << 20
     offset_bits: int = 32
     most_items: int = 256

@@ -12,7 +12,6 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.coded.codes import HeldCodes, codes_at_once
-from odtc.backends.gpu.masks import LateMasks
 from odtc.backends.gpu.tiling import apart, parts_of
 from odtc.backends.kernels.common.places import index, rounded
 from odtc.backends.kernels.common.quantised import Quantised
@@ -155,7 +154,7 @@ class Copy:
         row = 1 if operand.along_sum or self._lanes > 1 else near.width
         self._step = self._items // row * row or self._items
         self._turns = parts_of(self._size, self._step)
-        self._codes, self._masks = None, None
+        self._codes = None
         if operand.codes and self._lanes > 1:
             self._codes = HeldCodes(operand.codes, self._turns)
             return
@@ -177,47 +176,25 @@ class Copy:
             self._read(tirx.min(number, end - 1))
 
     def _read(self, number: ir.Expr) -> None:
+        n, first, length = self._where
         zero = splat(tirx.const(0.0, self._near.dtype), self._lanes)
-        masks = self._late_masks(number)
-        if masks:
-            masks.start()
         with T.unroll(self._turns) as turn:
-            n, at, term, is_there = self._element(number, turn)
+            k, at = self._place(turn)
+            term, is_there = self._slices.term(number, k)
+            at = first + at
+            if length % self._near.width:
+                # Of a row past the last one, which nobody stores, the last one is as good.
+                at = tirx.min(at, index(length - (1 if self._operand.along_sum else self._lanes)))
             tests = [*is_there, *self._exists(turn)]
             if self._codes:
                 row, column = (at, term.flat) if self._operand.along_sum else (term.flat, at)
                 self._codes.keep(turn, tests, row, column)
                 return
             value = neighbours(self._operand.read(n, at, term), self._lanes)
-            value = masks.without(turn, value) if masks else value
             value = rounded(value, self._near.dtype)
             if tests:
                 value = tirx.if_then_else(tirx.all(*tests), value, zero)
             T.buffer_store(self._held, value, [turn])
-
-    def _element(
-        self, number: ir.Expr, turn: ir.Expr
-    ) -> tuple[ir.Expr, ir.Expr, ProductTerm, list[ir.Expr]]:
-        """Matrix, row or column, and term of what is read in a turn, and tests of the term."""
-        n, first, length = self._where
-        k, at = self._place(turn)
-        term, is_there = self._slices.term(number, k)
-        at = first + at
-        if length % self._near.width:
-            # Of a row past the last one, which nobody stores, the last one is as good.
-            at = tirx.min(at, index(length - (1 if self._operand.along_sum else self._lanes)))
-        return n, at, term, is_there
-
-    def _late_masks(self, number: ir.Expr) -> LateMasks | None:
-        """What keeps conditions; None of vectors, and where elements are rounded."""
-        if self._masks is None and self._lanes == 1 and self._near.dtype == "float32":
-
-            def read(turn: ir.Expr) -> ir.Expr:
-                n, at, term, _ = self._element(number, turn)
-                return self._operand.read(n, at, term)
-
-            self._masks = LateMasks(read, self._turns, self._number, self._items)
-        return self._masks
 
     def put(self) -> None:
         """Emits the writes of the fetched elements to shared memory."""
@@ -225,7 +202,7 @@ class Copy:
 
             def write(turn: ir.Expr = turn) -> None:
                 (k, at), behind = self._place(turn), 0
-                for value in self._codes.floats(turn) if self._codes else [self._read_before(turn)]:
+                for value in self._codes.floats(turn) if self._codes else [self._held[turn]]:
                     behind += self._write((k, at), behind, value)
 
             if tests := self._exists(turn):
@@ -233,10 +210,6 @@ class Copy:
                     write()
             else:
                 write()
-
-    def _read_before(self, turn: ir.Expr) -> ir.Expr:
-        value = self._held[turn]
-        return self._masks.masked(turn, value) if self._masks else value
 
     def _write(self, place: tuple[ir.Expr, ir.Expr], behind: int, value: ir.Expr) -> int:
         """Emits a store of neighbours, so many elements behind a place; returns their number."""

@@ -16,6 +16,9 @@ from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, StorageClass
 from odtc.backends.spirv.types import INT32, UINT32, ScalarKind, Types, parse
 from odtc.core.errors import BuildError
 
+# Scalars of a vector in shared memory.
+VECTOR = 4
+
 
 @dataclass(frozen=True)
 class BufferPlace:
@@ -27,7 +30,7 @@ class BufferPlace:
         stored: the kind of a scalar there.
         lanes: scalars of an element.
         binding: of a storage buffer.
-        wide: scalars of each vector of the variable, if that is an array of vectors; or else 1.
+        in_vectors: whether the variable is an array of vectors of `VECTOR` scalars.
     """
 
     variable: int
@@ -35,7 +38,7 @@ class BufferPlace:
     stored: ScalarKind
     lanes: int = 1
     binding: int | None = None
-    wide: int = 1
+    in_vectors: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class KernelWriter:
         vectors: ids of variables that are storage buffers of vectors, by binding and lanes.
         structs: types of storage buffers, by their variables.
         written: ids of the variables that something is stored in.
-        read_in_vectors: buffers of shared memory that are arrays of vectors, to their lanes.
+        read_in_vectors: buffers of shared memory that are arrays of vectors.
         only_vectors: bindings of storage buffers that nothing reaches as scalars.
     """
 
@@ -77,7 +80,7 @@ class KernelWriter:
         self.vectors: dict[tuple[int, int], int] = {}
         self.structs: dict[int, int] = {}
         self.written: set[int] = set()
-        self.read_in_vectors: Mapping[Any, int] = {}
+        self.read_in_vectors: set[Any] = set()
         self.only_vectors: set[int | None] = set()
         self._translators = translators
 

@@ -62,9 +62,9 @@ def test_a_tile_fits_its_gpu(name: str) -> None:
     ("gpu", "width", "found"),
     [
         (LARGE, 64, TILES[0]),
-        (LARGE, 128, TILES[2]),
+        (LARGE, 128, TILES[1]),
         (OF_HOSTS["host-vulkan"], 64, TILES[1]),
-        (PHONE, 64, TILES[3]),
+        (PHONE, 64, TILES[2]),
         (GPUS["mali-g78"], 64, None),
         (PHONE, 512, None),
     ],

@@ -17,7 +17,7 @@ from odtc.backends.gpu.attention.tile import AttentionTile, columns_of
 from odtc.backends.gpu.multiply import ACROSS, Accumulators
 from odtc.backends.kernels.attention.arguments import BackwardArguments, backward_arguments
 from odtc.backends.kernels.attention.layout import Heads
-from odtc.backends.kernels.common.places import index, unflatten
+from odtc.backends.kernels.common.places import unflatten
 from odtc.backends.kernels.rows.passes import add, row_kernel
 
 
@@ -155,15 +155,15 @@ def _slopes(
         score: from a row and a column of an item to the place.
         level: the same, to the number of its query.
     """
-    results = adjoints.results
-
-    def change(i: int, j: int, chance: ir.Expr) -> None:
-        place = score(index(i), j)
-        bias = place.bias() if group.heads.replaces else None
-        value = chance * (results[i, j] - level(index(i), j))
-        T.buffer_store(results, place.slope(value, bias), [i, j])
-
-    group.memory.each_kept(lambda j: adjoints.column(j, group.x), change)
+    tile, results = group.tile, adjoints.results
+    chances = registers(tile.rows, tile.columns)
+    group.memory.kept(lambda j: adjoints.column(j, group.x), chances)
+    with T.unroll(tile.rows) as i:
+        for j in range(tile.columns):
+            place = score(i, j)
+            bias = place.bias() if group.heads.replaces else None
+            value = chances[i, j] * (results[i, j] - level(i, j))
+            T.buffer_store(results, place.slope(value, bias), [i, j])
     group.keep(adjoints)
 
 

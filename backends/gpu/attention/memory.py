@@ -65,22 +65,15 @@ class GroupMemory:
                 place = self._place(column(j), i, together)
                 T.buffer_store(self._scores, value, [ramp(place, together)])
 
-    def each_kept(
-        self, column: Callable[[int], ir.Expr], use: Callable[[int, int, ir.Expr], None]
-    ) -> None:
-        """Emits the reads of what an item has written itself, each where it is used.
-
-        Args:
-            column: from an item's column to the tile's.
-            use: takes an item's row, its column, and the number there.
-        """
+    def kept(self, column: Callable[[int], ir.Expr], to: tirx.Buffer) -> None:
+        """Emits the reads of what an item has written itself."""
         rows, together = self._tile.rows, min(self._tile.rows, AT_ONCE)
         for j in range(self._tile.columns):
             for i in range(0, rows, together):
                 place = ramp(self._place(column(j), i, together), together)
                 value = T.Bind(tirx.BufferLoad(self._scores, [place]))
                 for n in range(together):
-                    use(i + n, j, tirx.Shuffle([value], [index(n)]))
+                    T.buffer_store(to, tirx.Shuffle([value], [index(n)]), [i + n, j])
 
     def score(self, column: ir.Expr, row: ir.Expr, lanes: int) -> ir.Expr:
         """Scores of neighbouring rows."""

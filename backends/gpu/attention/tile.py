@@ -74,7 +74,6 @@ class AttentionTile:
 # 32, as `memory` assumes.
 TILES = (
     AttentionTile(8, 4, 8),
-    AttentionTile(8, 4, 8, 8),
     AttentionTile(4, 4, 16, 8),
     AttentionTile(4, 2, 8),
     AttentionTile(2, 2, 16),
@@ -87,7 +86,7 @@ def tile_of(heads: Heads, gpu: Gpu) -> AttentionTile | None:
         (
             tile
             for tile in TILES
-            if tile.terms <= gpu.attention_terms
+            if tile.rows <= gpu.attention_rows
             and tile.items <= min(gpu.group, gpu.most_items)
             and tile.local_bytes(heads) <= gpu.local_bytes
             and tile.sums(heads) <= 2 * gpu.accumulators

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from odtc.backends.gpu.masks import or_zero
+from odtc.backends.gpu.windows import or_zero
 from odtc.backends.kernels.common.operand import stored
 from odtc.backends.kernels.convolution.rules import marked
 from odtc.backends.kernels.convolution.terms import Convolution, shapes_of
