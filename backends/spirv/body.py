@@ -2,11 +2,15 @@
 
 A value that is computed without reading memory is computed once where it is known to have been:
 each block has a scope, and sees the values of the scopes around it. TVM writes the same index
-expression out wherever it is used; drivers would find that again, kernel by kernel.
+expression out wherever it is used; drivers would find that again, kernel by kernel. What does not
+change in a loop that is to be unrolled is computed before it: once, as iterations are to be one
+after the other anyway. Other loops keep theirs, as it would take registers all the while.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
 
 from odtc.backends.spirv.module import Module, instruction
 from odtc.backends.spirv.opcodes import (
@@ -23,6 +27,39 @@ from odtc.backends.spirv.types import BOOL, UINT32, ScalarKind, Types
 Value = tuple[int, ...]
 
 
+# What may be computed though a condition around it does not hold: it takes next to nothing.
+_EASY = frozenset(
+    {
+        Op.I_ADD,
+        Op.I_SUB,
+        Op.I_MUL,
+        Op.SHIFT_RIGHT_LOGICAL,
+        Op.SHIFT_RIGHT_ARITHMETIC,
+        Op.SHIFT_LEFT_LOGICAL,
+        Op.BITWISE_AND,
+        Op.BITWISE_OR,
+        Op.BITWISE_XOR,
+        Op.ACCESS_CHAIN,
+        Op.BITCAST,
+    }
+)
+
+
+@dataclass
+class _Scope:
+    """A block, with the values that are computed in it.
+
+    Attributes:
+        values: their ids, by what is computed.
+        before: the end of the code before it, if it is the body of a loop that is to be unrolled.
+        is_arm: whether it is run where a condition holds.
+    """
+
+    values: dict[tuple[int, ...], int] = field(default_factory=dict)
+    before: list[int] | None = None
+    is_arm: bool = False
+
+
 class Body:
     """Writes instructions at the end of the code."""
 
@@ -30,26 +67,49 @@ class Body:
         self._module, self._types = module, types
         self._variables: list[int] = []
         self._code: list[int] = []
-        self._scopes: list[dict[tuple[int, ...], int]] = [{}]
+        self._pieces = [self._code]
+        self._scopes = [_Scope()]
+        # Of each value, the number of the scope that it is computed in.
+        self._depths: dict[int, int] = {}
         self._first = self._block = module.new_id()
 
     def words(self) -> list[int]:
         """The code, with private variables in front."""
-        return [*instruction(Op.LABEL, self._first), *self._variables, *self._code]
+        label = instruction(Op.LABEL, self._first)
+        return [*label, *self._variables, *chain.from_iterable(self._pieces)]
 
     def pure(self, op: Op, of: int, *operands: int) -> int:
         """A value of type `of` that depends on its operands only."""
         key = (op, of, *operands)
         for scope in reversed(self._scopes):
-            if key in scope:
-                return scope[key]
-        found = self._scopes[-1][key] = self.value(op, of, *operands)
-        return found
+            if key in scope.values:
+                return scope.values[key]
+        depth, code = self._home(op, operands)
+        new = self._module.new_id()
+        code += instruction(op, of, new, *operands)
+        self._scopes[depth].values[key], self._depths[new] = new, depth
+        return new
+
+    def _home(self, op: Op, operands: Sequence[int]) -> tuple[int, list[int]]:
+        """The scope that a value is computed in, and the code that it is added to."""
+        depth = home = len(self._scopes) - 1
+        code = self._code
+        # An operand that is no id, but a number, may only seem to be computed further inside.
+        least = max((self._depths.get(each, 0) for each in operands), default=0)
+        while depth > least:
+            scope = self._scopes[depth]
+            if scope.before is not None:
+                home, code = depth - 1, scope.before
+            elif not scope.is_arm or op not in _EASY:
+                break
+            depth -= 1
+        return home, code
 
     def value(self, op: Op, of: int, *operands: int) -> int:
         """A value of type `of` that may depend on memory."""
         new = self._module.new_id()
         self.do(op, of, new, *operands)
+        self._depths[new] = len(self._scopes) - 1
         return new
 
     def do(self, op: Op, *operands: int) -> None:
@@ -84,9 +144,9 @@ class Body:
         first, second = self._module.new_id(), self._module.new_id() if otherwise else after
         self.do(Op.SELECTION_MERGE, after, 0)
         self.do(Op.BRANCH_CONDITIONAL, condition, first, second)
-        self._arm(first, then, after)
+        self._arm(first, then, after, _Scope(is_arm=True))
         if otherwise:
-            self._arm(second, otherwise, after)
+            self._arm(second, otherwise, after, _Scope(is_arm=True))
         self._start(after)
 
     def choice(
@@ -124,13 +184,15 @@ class Body:
         begin, end, step = bounds
         head, inside, again, after, following = (self._module.new_id() for _ in range(5))
         of, before = self._types.computed(kind), self._block
+        scope = _Scope(before=self._piece() if unroll else None)
         self._jump(head)
         number = self.value(Op.PHI, of, begin, before, following, again)
+        self._depths[number] = len(self._scopes)
         less = Op.S_LESS_THAN if kind.code == "int" else Op.U_LESS_THAN
         condition = self.value(less, self._types.scalar(BOOL), number, end)
         self.do(Op.LOOP_MERGE, after, again, UNROLL if unroll else 0)
         self.do(Op.BRANCH_CONDITIONAL, condition, inside, after)
-        self._arm(inside, lambda: run(number), again)
+        self._arm(inside, lambda: run(number), again, scope)
         self._start(again)
         self.do(Op.I_ADD, of, following, number, step)
         self.do(Op.BRANCH, head)
@@ -142,16 +204,22 @@ class Body:
         self._jump(head)
         self.do(Op.LOOP_MERGE, after, again, 0)
         self._jump(test)
-        with self._scope():
+        with self._scope(_Scope()):
             self.do(Op.BRANCH_CONDITIONAL, condition(), inside, after)
-            self._arm(inside, run, again)
+            self._arm(inside, run, again, _Scope())
         self._start(again)
         self.do(Op.BRANCH, head)
         self._start(after)
 
-    def _arm(self, label: int, run: Callable[[], None], after: int) -> None:
+    def _piece(self) -> list[int]:
+        """The end of the code so far, which may be added to while the code after it is written."""
+        end, self._code = [], []
+        self._pieces += [end, self._code]
+        return end
+
+    def _arm(self, label: int, run: Callable[[], None], after: int, scope: _Scope) -> None:
         self._start(label)
-        with self._scope():
+        with self._scope(scope):
             run()
         self.do(Op.BRANCH, after)
 
@@ -164,8 +232,8 @@ class Body:
         self.do(Op.LABEL, label)
 
     @contextmanager
-    def _scope(self) -> Iterator[None]:
-        self._scopes.append({})
+    def _scope(self, scope: _Scope) -> Iterator[None]:
+        self._scopes.append(scope)
         try:
             yield
         finally:
