@@ -19,8 +19,8 @@ from odtc.core.specs import Role
 from odtc.runtime_rpc.data.fitting.looking import look_of_prediction, looked_at
 from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.names import LABELS
-from odtc.runtime_rpc.data.objects.given import are_documents, is_indexed, is_pair, refuse_splits
-from odtc.runtime_rpc.data.objects.indexed import indexed
+from odtc.runtime_rpc.data.objects.given import are_documents, is_pair, refuse_splits
+from odtc.runtime_rpc.data.objects.indexed import indexed, is_indexed
 from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
 from odtc.runtime_rpc.data.objects.named import Naming
 from odtc.runtime_rpc.data.objects.ragged import predicted_rows

@@ -18,9 +18,8 @@ from odtc.core.errors import DataError, UsageError
 from odtc.core.options.kinds import shown
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.names import listed
-from odtc.runtime_rpc.data.objects.indexed import class_names_in, indexed
+from odtc.runtime_rpc.data.objects.indexed import class_names_in, indexed, is_indexed
 from odtc.runtime_rpc.data.objects.listed import are_rows, are_token_rows
-from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.objects.tabular import as_frame
 from odtc.runtime_rpc.data.readers import noted, read_data
 from odtc.runtime_rpc.data.samples import Samples, keys_of, samples_in
@@ -246,17 +245,6 @@ def are_documents(data: Any, options: ReadOptions) -> bool:
     """
     may_be = isinstance(data, list | tuple) or (options.tokenizer and is_indexed(data))
     return bool(may_be) and len(data) > 0 and is_document(data[0])
-
-
-def is_indexed(data: Any, _: Any = None) -> bool:
-    """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
-    is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
-    # An IterableDataset of PyTorch may say its length, and has a method that only raises.
-    return (
-        not is_held
-        and not is_stream(data)
-        and all(hasattr(data, name) for name in ("__getitem__", "__len__"))
-    )
 
 
 KINDS: tuple[Kind, ...] = (

@@ -12,6 +12,7 @@ from odtc.core.specs import Argument, Role
 from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.names import LABELS, sample_among
 from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.data.objects.streams import is_stream
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 
 
@@ -103,6 +104,17 @@ def indexed(data: Any, manifest: Manifest, *, inputs_alone: bool = False) -> Ind
     taking = Taking((*inputs, *labels), where, is_predicted=inputs_alone)
     notes = (said,) if said else ()
     return Indexed(data, inputs, labels, count, where, taking, names, notes, inputs_alone)
+
+
+def is_indexed(data: Any, _: Any = None) -> bool:
+    """Whether samples are asked for by number, as of a Dataset of PyTorch or of Hugging Face."""
+    is_held = isinstance(data, list | tuple | str | bytes) or hasattr(data, "dtype")
+    # An IterableDataset of PyTorch may say its length, and has a method that only raises.
+    return (
+        not is_held
+        and not is_stream(data)
+        and all(hasattr(data, name) for name in ("__getitem__", "__len__"))
+    )
 
 
 def class_names_in(data: Any, labels: Sequence[Argument]) -> tuple[str, ...]:

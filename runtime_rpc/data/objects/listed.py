@@ -11,6 +11,8 @@ import numpy as np
 
 from odtc.core.errors import DataError
 from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.names import LABELS
+from odtc.runtime_rpc.data.objects.indexed import is_indexed
 from odtc.runtime_rpc.data.objects.named import Naming
 from odtc.runtime_rpc.data.text.feed import takes_tokens
 from odtc.runtime_rpc.data.wanted import Wanted
@@ -39,14 +41,23 @@ def are_rows(data: Any, wanted: Wanted) -> bool:
 
 
 def are_token_rows(data: Any, wanted: Wanted) -> bool:
-    """Whether it is a list of rows of tokens for a language model, as a tokenizer gives them."""
-    if not isinstance(data, list | tuple) or not data or not isinstance(data[0], Mapping):
+    """Whether it has rows of tokens for a language model, as a tokenizer gives them.
+
+    A Dataset that has labels gives them as a step compares them, and is none; nor is one that is
+    predicted, whose rows are fed as they are.
+    """
+    is_list = isinstance(data, list | tuple)
+    if not is_list and (wanted.inputs_alone or not is_indexed(data)):
+        return False
+    if not takes_tokens(wanted) or not len(data) or not isinstance(first := data[0], Mapping):
+        return False
+    labels = (*LABELS, *(item.spec.name for item in wanted.labels))
+    if not is_list and any(name in first for name in labels):
         return False
     try:
-        is_row = len(_shape(data[0][_TOKENS])) == 1
+        return len(_shape(first[_TOKENS])) == 1
     except (KeyError, TypeError, ValueError):
         return False
-    return is_row and takes_tokens(wanted)
 
 
 def _of_a_sample(wanted: Wanted) -> list[tuple[Argument, tuple[int, ...], set[int]]]:

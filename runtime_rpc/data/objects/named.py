@@ -12,6 +12,13 @@ from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.names import LABELS, listed
 from odtc.runtime_rpc.feed.arrays import as_array
 
+# What documents of a language model have, whose labels are made.
+_TEXTS = {"text", "prompt", "completion", "input_ids"}
+_OF_TEXT = (
+    "documents without labels go as a list, or as a Dataset that says its length; texts with "
+    "tokenizer= beside them"
+)
+
 
 @dataclass(frozen=True)
 class Naming:
@@ -134,6 +141,6 @@ class Naming:
         raise DataError(
             f"the {name} of {self.what} may be {said}" if keys else f"{self.what} has no {name}",
             where=self.where,
-            hint=f"it has {listed([*map(str, names)]) or 'nothing'}; let one of them be called "
-            f"{name}",
+            hint=f"it has {listed([*map(str, names)]) or 'nothing'}; "
+            + (_OF_TEXT if {*names} & _TEXTS else f"let one of them be called {name}"),
         )

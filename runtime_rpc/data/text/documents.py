@@ -11,7 +11,7 @@ Labels are those of their own tokens, as Hugging Face has them: they are shifted
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from odtc.core.errors import DataError, UsageError
+from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
 
 TEXTS = ("text", "prompt", "completion")
@@ -30,6 +31,12 @@ _FORMS = (
     'a line is {"text": "..."}, {"prompt": "...", "completion": "..."} or {"input_ids": [1, 2]}, '
     'with "labels" of the same length or without; rows of numbers go as .csv or .parquet'
 )
+# Where data sets of chats have their turns.
+_CHATS = ("messages", "conversations")
+_OF_CHATS = (
+    "there is no chat template here: give the input_ids that tokenizer.apply_chat_template of "
+    "transformers makes of each chat, and as labels the same, with -100 where nothing is learned"
+)
 
 
 @dataclass(frozen=True)
@@ -39,10 +46,14 @@ class Document:
     Attributes:
         ids: numbers of its tokens, int64 `[n]`.
         learned: which of them count in a loss, bool `[n]`.
+        where: it comes from, for messages.
+        others: what it had beside, which is not taken.
     """
 
     ids: np.ndarray
     learned: np.ndarray
+    where: str = ""
+    others: tuple[str, ...] = ()
 
 
 def read_documents(path: Path, tokenizer: Tokenizer | None) -> list[Document]:
@@ -65,18 +76,24 @@ def read_documents(path: Path, tokenizer: Tokenizer | None) -> list[Document]:
     ]
 
 
-def given_documents(documents: Iterable[Any], tokenizer: Tokenizer | None) -> list[Document]:
+def given_documents(documents: Sequence[Any], tokenizer: Tokenizer | None) -> list[Document]:
     """The documents of texts, and of mappings such as lines of a file hold.
+
+    Args:
+        documents: a list, or a Dataset: one of PyTorch is asked by number, and may have no end.
+        tokenizer: of text.
 
     Raises:
         DataError: one is neither.
         UsageError: there is text, and no tokenizer.
     """
+    by_number = map(documents.__getitem__, range(len(documents)))
+    items: Iterable[Any] = documents if hasattr(documents, "__iter__") else by_number
     return [
         _document_of(
             {"text": each} if isinstance(each, str) else each, tokenizer, f"data, document {number}"
         )
-        for number, each in enumerate(documents)
+        for number, each in enumerate(items)
     ]
 
 
@@ -99,7 +116,10 @@ def documents_of(tokens: np.ndarray, where: str) -> list[Document]:
             hint="leave out what fills rows up; JSON lines say which tokens are learned",
         )
     rows = tokens if tokens.ndim == 2 else tokens[None]
-    return [Document(row.astype(np.int64), np.ones(len(row), bool)) for row in rows]
+    return [
+        Document(row.astype(np.int64), np.ones(len(row), bool), f"{where}, row {number}")
+        for number, row in enumerate(rows)
+    ]
 
 
 def _document(line: str, tokenizer: Tokenizer | None, where: str) -> Document:
@@ -113,9 +133,21 @@ def _document(line: str, tokenizer: Tokenizer | None, where: str) -> Document:
 def _document_of(found: Any, tokenizer: Tokenizer | None, where: str) -> Document:
     parts = list(_parts(found, tokenizer, where) if isinstance(found, Mapping) else ())
     if not parts:
-        raise DataError("the line has no text and no tokens", where=where, hint=_FORMS)
+        raise _no_document(found, where)
     ids, learned = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Document(ids.astype(np.int64), learned.astype(bool))
+    taken = _TOKEN_LISTS if "input_ids" in found else TEXTS
+    others = tuple(str(name) for name in found if name not in taken)
+    return Document(ids.astype(np.int64), learned.astype(bool), where, others)
+
+
+def _no_document(found: Any, where: str) -> DataError:
+    """The error of what has none of the forms: what it has, and what helps."""
+    names = [str(name) for name in found] if isinstance(found, Mapping) else []
+    what = f": it has {listed(names)}" if names else ""
+    if texts := [name for name in TEXTS if name in names]:
+        what = f" that go together: it has {' and '.join(texts)}"
+    hint = _OF_CHATS if any(name in names for name in _CHATS) else _FORMS
+    return DataError(f"the line has no text and no tokens{what}", where=where, hint=hint)
 
 
 def _parts(
@@ -129,7 +161,10 @@ def _parts(
     if set(texts) not in ({"text"}, {"prompt", "completion"}):
         return
     if not all(isinstance(text, str) and _is_unicode(text) for text in texts.values()):
-        raise DataError(f"{' or '.join(texts)} is no text", where=where, hint=_FORMS)
+        # A chat has a list of turns there.
+        is_chat = any(isinstance(text, list) for text in texts.values())
+        hint = _OF_CHATS if is_chat else _FORMS
+        raise DataError(f"{' or '.join(texts)} is no text", where=where, hint=hint)
     if tokenizer is None:
         raise UsageError(
             "the data is text, and there is no tokenizer",

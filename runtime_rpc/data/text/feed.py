@@ -6,6 +6,7 @@ import numpy as np
 
 from odtc.core.errors import DataError, UnsupportedError
 from odtc.core.specs import Argument
+from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.text.documents import Document
 from odtc.runtime_rpc.data.text.rows import Rows, fed, packed, padded
 from odtc.runtime_rpc.data.wanted import Wanted
@@ -56,6 +57,7 @@ def arrays_of(
     """
     item = _token_input(wanted, where)
     length = item.spec.shape[1]
+    _check_tokens(documents, item)
     label = None if wanted.inputs_alone else _label(wanted, length, where)
     packs = wanted.options.pack
     rows = (
@@ -76,9 +78,27 @@ def arrays_of(
     }
     labels = {label.spec.name: _labels(rows, label, where)} if label else {}
     said = _said_of_fed(rows, packs=packs) if label is None else _said(rows, packs=packs)
+    if others := dict.fromkeys(name for each in documents for name in each.others):
+        said = [*said, f"not taken of documents: {listed([*others])}"]
     is_none = label is not None and not rows.learned.any()
     error = _nothing_to_learn(documents, length, where) if is_none else None
     return {item.spec.name: rows.ids, **made, **labels}, list(said), error
+
+
+def _check_tokens(documents: Sequence[Document], item: Argument) -> None:
+    """Checks that the model knows each token.
+
+    Raises:
+        DataError: it does not: the tokenizer is that of another model.
+    """
+    for each in documents:
+        if each.ids.size and each.ids.max() >= item.rows:
+            raise DataError(
+                f"token {each.ids.max()} is outside [0, {item.rows})",
+                where=each.where,
+                hint=f"{item.spec.name} takes {item.rows} tokens: give the tokenizer of this "
+                "model, to which none was added since the model was exported",
+            )
 
 
 def _nothing_to_learn(documents: Sequence[Document], length: int, where: str) -> DataError:

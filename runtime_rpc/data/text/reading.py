@@ -1,6 +1,6 @@
 """Text, and tokens without labels, as samples of a language model."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def read_json_lines(path: Path, wanted: Wanted) -> Samples:
     return _samples(read_documents(path, _tokenizer(wanted)), wanted, str(path))
 
 
-def rows_of_documents(documents: Iterable[Any], wanted: Wanted) -> Samples:
+def rows_of_documents(documents: Sequence[Any], wanted: Wanted) -> Samples:
     """The samples of texts, and of mappings such as lines hold; see `read_json_lines`."""
     return _samples(given_documents(documents, _tokenizer(wanted)), wanted, "data")
 

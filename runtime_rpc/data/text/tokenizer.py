@@ -6,12 +6,15 @@ from pathlib import Path
 
 from odtc.core.errors import DataError, UsageError
 
+_FILE = "tokenizer.json"
+_WHERE_FROM = f"check the path; transformers write {_FILE} by tokenizer.save_pretrained(FOLDER)"
+
 
 class Tokenizer:
     """Text to numbers of tokens, and back.
 
     Args:
-        path: of a `tokenizer.json`.
+        path: of a `tokenizer.json`, or of the folder of a model that has one.
         end: the token that ends a document, such as `</s>`; None where none is added.
 
     Raises:
@@ -24,8 +27,10 @@ class Tokenizer:
         # Imported here: text alone needs it.
         import tokenizers
 
+        if os.path.isdir(path):
+            path = Path(path) / _FILE
         if not os.path.isfile(path):
-            raise DataError("the tokenizer does not exist", where=str(path), hint="check the path")
+            raise DataError("the tokenizer does not exist", where=str(path), hint=_WHERE_FROM)
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # Of Rust: it has no kind of its own.

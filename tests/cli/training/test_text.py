@@ -210,7 +210,8 @@ WRONG = {
     "none of 1 documents has a token": ((), {"data": "empty.jsonl"}, ExitCode.DATA),
     "line 1": ((), {"data": "bad.jsonl"}, ExitCode.DATA),
     "not a readable safetensors file": ((), {"data": "bad.safetensors"}, ExitCode.DATA),
-    "input_ids": ((), {"data": "large.jsonl"}, ExitCode.DATA),
+    "token 99 is outside [0, 11)": ((), {"data": "large.jsonl"}, ExitCode.DATA),
+    "tokenizer of this model": ((), {"data": "large.jsonl"}, ExitCode.DATA),
 }
 
 
@@ -285,6 +286,50 @@ def test_texts_in_python_train_as_those_of_a_file(here: Path):
             np.testing.assert_array_equal(value, other.parameters()[key], f"{name}: {key}")
     curve = wanted.find_learning_rate(texts, points=5, **text)
     assert len(curve.losses) == 5
+
+
+class Texts(torch.utils.data.Dataset):
+    """Has no end that it tells: it is asked for as many samples as it says."""
+
+    def __init__(self, samples: list[Any]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, number: int) -> Any:
+        assert number < len(self.samples)
+        return self.samples[number]
+
+
+def test_documents_of_datasets_train_as_those_of_a_list(here: Path):
+    """Texts, and tokens of any length without labels, as tokenizers make them."""
+    trainer = odtc.load("m.odtc").trainer(threads=1)
+    text = {"tokenizer": "t.json", "lr": 0.0, "steps": 2}
+    texts = [{"text": each["text"]} for each in LINES if "text" in each]
+    tokens = [{"input_ids": ids_of(line)[0]} for line in LINES]
+    for rows, options in ((texts, text), (tokens, {"lr": 0.0, "steps": 2})):
+        wanted = trainer.fit(rows, **options)["loss"]
+        assert trainer.fit(Texts(rows), **options)["loss"] == wanted
+        assert trainer.fit(datasets.Dataset.from_list(rows), **options)["loss"] == wanted
+    # One that has labels gives them as a step compares them.
+    whole = [{"input_ids": [3, 4, 5, 6, 7, 8], "attention_mask": [1] * 6, "labels": [1] * 6}] * 2
+    assert trainer.fit(datasets.Dataset.from_list(whole), lr=0.0)["loss"]
+    for data, said in (
+        (datasets.Dataset.from_list(texts), "texts with tokenizer= beside them"),
+        (datasets.Dataset.from_list(tokens).to_iterable_dataset(), "documents without labels go"),
+        (iter(tokens), "documents without labels go as a list"),
+    ):
+        with pytest.raises(OdtcError) as caught:
+            trainer.fit(data, lr=0.0)
+        assert said in (caught.value.hint or "")
+
+
+def test_what_documents_have_beside_is_said(here: Path):
+    trainer = odtc.load("m.odtc").trainer(threads=1)
+    rows = [{"input_ids": [1, 2, 3], "position_ids": [4, 5, 6], "id": 7}] * 2
+    with pytest.warns(UserWarning, match="not taken of documents: position_ids, id"):
+        trainer.fit(rows, lr=0.0)
 
 
 @pytest.mark.parametrize(

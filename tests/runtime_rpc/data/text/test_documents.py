@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from odtc.core.errors import DataError, OdtcError, UsageError
-from odtc.runtime_rpc.data.text.documents import documents_of, read_documents
+from odtc.runtime_rpc.data.text.documents import documents_of, given_documents, read_documents
 from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
 from tests.runtime_rpc.data.text.words import write_tokenizer
 
@@ -50,7 +50,9 @@ def test_a_mark_of_the_byte_order_is_no_text(tmp_path: Path) -> None:
 WRONG = {
     "line 2: not JSON": '{"input_ids": [1]}\n{"text"',
     "the line has no text and no tokens": "[1, 2]",
-    "no text and no tokens": '{"prompt": "the"}',
+    "no text and no tokens that go together: it has prompt": '{"prompt": "the", "id": 5}',
+    "it has text and prompt": '{"prompt": "the", "text": "the cat"}',
+    "no text and no tokens: it has instruction, output": '{"instruction": "a", "output": "b"}',
     "prompt or completion is no text": '{"prompt": "the", "completion": 4}',
     "text is no text": '{"text": "half of a pair: \\ud83d"}',
     "input_ids is no list of numbers of tokens": '{"input_ids": [1, 2.5]}',
@@ -102,3 +104,48 @@ def test_arrays_of_tokens() -> None:
     for wrong in ([-100, 1], [2**63]):
         with pytest.raises(OdtcError, match="tokens are counted from 0"):
             documents_of(np.asarray(wrong), "a.npz")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"messages": [{"role": "user", "content": "the cat"}]},
+        {"conversations": [{"from": "human", "value": "the cat"}]},
+        {"prompt": [{"role": "user", "content": "the"}], "completion": "cat"},
+    ],
+)
+def test_chats_are_told_to_become_tokens(line: dict[str, object], tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        read_documents(lines(tmp_path, line), None)
+    assert "apply_chat_template" in (caught.value.hint or "")
+
+
+def test_what_a_document_has_beside_is_known(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        {"text": "the", "id": 5},
+        {"input_ids": [1], "attention_mask": [1], "position_ids": [7]},
+    )
+    found = read_documents(path, Tokenizer(write_tokenizer(tmp_path / "t.json")))
+    assert [each.others for each in found] == [("id",), ("position_ids",)]
+
+
+def test_a_dataset_without_an_end_is_asked_by_number() -> None:
+    """As most of PyTorch are: what is no list gives a sample for each number."""
+
+    class Endless:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, number: int) -> dict[str, list[int]]:
+            assert number < 2
+            return {"input_ids": [number, 1]}
+
+    assert [each.ids.tolist() for each in given_documents(Endless(), None)] == [[0, 1], [1, 1]]
+
+
+def test_a_tokenizer_may_be_the_folder_of_its_model(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"does not exist[^!]*tokenizer\.json"):
+        Tokenizer(tmp_path)
+    write_tokenizer(tmp_path / "tokenizer.json")
+    assert Tokenizer(tmp_path).encode("the cat", begins=True) == [0, 3, 4]
