@@ -13,6 +13,7 @@ from odtc.core.ir.place import Place, pad, take
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.printable import printable
 from odtc.core.specs import Argument, Role, TensorSpec
+from odtc.runtime_rpc.data.fitting.labels import as_labels
 from odtc.runtime_rpc.feed.arrays import as_array, cast
 from odtc.runtime_rpc.feed.class_numbers import check_class_numbers, check_counted
 from odtc.runtime_rpc.feed.features import FeatureFeed
@@ -167,6 +168,7 @@ class FeedConverter:
         kept = [item for each in manifest.features for item in each.arguments]
         self._features = (*kept, *self._of_a_call[Role.INPUT])
         self._was_fed = False
+        self._told = set[str]()
 
     def fed(self, x: Feed, y: Feed | None) -> Fed:
         """Collects the arrays of a step.
@@ -196,9 +198,23 @@ class FeedConverter:
         ignored = self._bound if role is Role.INPUT else ()
         arrays = named_arrays(feed, self._names[role], role.value, ignored)
         return {
-            item: fitted_argument(arrays[whole.spec.name], whole)
+            item: fitted_argument(self._as_classes(arrays[whole.spec.name], whole), whole)
             for item, whole in zip(self._of_a_call[role], self._wanted[role], strict=True)
         }
+
+    def _as_classes(self, array: np.ndarray, item: Argument) -> np.ndarray:
+        """Labels that are whole floats or truth values as class numbers, as `fit` takes them.
+
+        Raises:
+            DataError: some are missing.
+        """
+        if item.role is not Role.LABEL or item.classes is None or array.dtype.kind not in "bf":
+            return array
+        labels = as_labels(array, item, (), "step")
+        if labels.note and labels.note not in self._told:
+            self._told.add(labels.note)
+            warn_caller(labels.note)
+        return labels.array
 
 
 def _part(array: np.ndarray, item: Argument, part: int) -> np.ndarray:

@@ -65,7 +65,9 @@ def as_labels(
         note = f"{where}: {name} holds truth values: false is class 0, true is class 1"
         return Labels(array.astype(np.int32), (), note)
     if array.dtype.kind == "f":
-        wrong = ~((np.abs(array) < _MOST_CLASS) & (array == np.rint(array)))
+        # In float16 the bound itself is none.
+        numbers = array.astype(np.float64)
+        wrong = ~((np.abs(numbers) < _MOST_CLASS) & (numbers == np.rint(numbers)))
         if wrong.any():
             # Whether they are no class numbers, or shares of classes, their shape tells first.
             return Labels(array)

@@ -188,6 +188,34 @@ def test_a_list_of_labels_goes_with_an_array(artifact: odtc.Artifact):
     assert losses(artifact, (X, Y.tolist())) == losses(artifact, (X, Y))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_labels_that_are_whole_floats_are_classes_in_each_way(artifact: odtc.Artifact, dtype: type):
+    """As `fit` takes them; PyTorch's collators and tables have such."""
+    x, y = X[:BATCH], Y[:BATCH]
+    wanted = artifact.trainer(threads=1).step(x, y, lr=0.1)
+    said = "step: label is float.., of whole numbers: they are taken as classes"
+    trainer = artifact.trainer(threads=1)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        assert trainer.step(x, y.astype(dtype), lr=0.1) == wanted
+        trainer.step(x, y.astype(dtype), lr=0.1)
+    assert [str(each.message)[:14] for each in noted] == [said[:14]]
+    steps = artifact.trainer(threads=1).train([(x, torch.tensor(y.astype(dtype)))], lr=0.1)
+    with pytest.warns(UserWarning, match=said):
+        assert [*steps] == [wanted]
+    for wrong, reason in ((0.5, "must be integers"), (np.nan, "labels of label are missing")):
+        labels = y.astype(dtype)
+        labels[1] = wrong
+        with pytest.raises(DataError, match=reason):
+            trainer.step(x, labels, lr=0.1)
+
+
+def test_truth_values_are_classes_of_a_step(artifact: odtc.Artifact):
+    wanted = artifact.trainer(threads=1).step(X[:BATCH], (Y[:BATCH] > 1).astype(int), lr=0.1)
+    with pytest.warns(UserWarning, match="label holds truth values: false is class 0"):
+        assert artifact.trainer(threads=1).step(X[:BATCH], Y[:BATCH] > 1, lr=0.1) == wanted
+
+
 def test_labels_of_a_loader_that_do_not_fit_are_told_how(artifact: odtc.Artifact, tmp_path: Path):
     with pytest.raises(DataError, match="labels are texts, such as 'cat'; they must be integers"):
         losses(artifact, [(X, np.array(["cat"] * SAMPLES))])
