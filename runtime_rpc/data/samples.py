@@ -16,7 +16,7 @@ from odtc.runtime_rpc.data.fitting.said import note_of_balance, note_of_numbers,
 from odtc.runtime_rpc.data.fitting.shapes import note_of_shape, with_axes_of_one
 from odtc.runtime_rpc.data.fitting.taking import Taking
 from odtc.runtime_rpc.data.mapped import is_mapped, let_go
-from odtc.runtime_rpc.data.names import listed, sample_among
+from odtc.runtime_rpc.data.names import LABELS, listed, sample_among
 from odtc.runtime_rpc.data.source import Arrays, Batch, Source
 from odtc.runtime_rpc.data.wanted import Wanted
 from odtc.runtime_rpc.feed.batches import count_samples, fitted_argument
@@ -141,7 +141,7 @@ def samples_in(
         DataError: an array is missing, or one does not fit.
     """
     inputs, labels = wanted.inputs, wanted.read_labels
-    of_inputs, of_labels = _keys(inputs, "x", arrays), _keys(labels, "y", arrays)
+    of_inputs, of_labels = _keys_apart(inputs, labels, arrays)
     _check_apart(of_inputs, of_labels, where)
     keys = of_inputs | of_labels
     missing = [
@@ -208,14 +208,28 @@ def keys_of(
     inputs: Sequence[Argument], labels: Sequence[Argument], names: Collection[str]
 ) -> set[str]:
     """The names of those arrays that are inputs or labels."""
-    keys = _keys(inputs, "x", names) | _keys(labels, "y", names)
-    return {*keys.values()}
+    of_inputs, of_labels = _keys_apart(inputs, labels, names)
+    return {*of_inputs.values(), *of_labels.values()}
 
 
-def _keys(items: Sequence[Argument], short: str, arrays: Collection[str]) -> dict[str, str]:
-    """The key of each argument's array: its name, or the short one where it is the only one."""
-    names = [item.spec.name for item in items]
-    return {name: short if name not in arrays and len(names) == 1 else name for name in names}
+def _keys_apart(
+    inputs: Sequence[Argument], labels: Sequence[Argument], names: Collection[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The keys of inputs and of labels; what an input is called is no label for that."""
+    theirs = {item.spec.name for item in inputs}
+    free = [name for name in names if name not in theirs]
+    return _keys(inputs, names, ["x"], names), _keys(labels, names, LABELS, free)
+
+
+def _keys(
+    items: Sequence[Argument], names: Collection[str], usual: Sequence[str], free: Collection[str]
+) -> dict[str, str]:
+    """The key of each argument's array: its name, or the usual one where it is the only one."""
+    own = [item.spec.name for item in items]
+    if len(own) != 1 or own[0] in names:
+        return {name: name for name in own}
+    found = [name for name in usual if name in free]
+    return {own[0]: found[0] if len(found) == 1 else usual[0]}
 
 
 def _check_apart(inputs: Mapping[str, str], labels: Mapping[str, str], where: str) -> None:

@@ -133,7 +133,12 @@ def is_frame(value: Any) -> bool:
 def marked(frame: Any, table: Any) -> Any:
     """A DataFrame that says of which table, of another library, it was made."""
     library = {"pyarrow": "Arrow"}.get(name := type(table).__module__.partition(".")[0], name)
-    frame.attrs = {**frame.attrs, _GIVEN: f"the {type(table).__name__} of {library}"}
+    return marked_as(frame, f"the {type(table).__name__} of {library}")
+
+
+def marked_as(frame: Any, name: str) -> Any:
+    """A DataFrame that is called so in messages."""
+    frame.attrs = {**frame.attrs, _GIVEN: name}
     return frame
 
 

@@ -25,6 +25,7 @@ PACKAGES = {
     "torch": ("torch", _TORCH),
     "tensorboardX": ("tensorboardX", _LOG),
     "pyarrow": ("pyarrow", _DATA),
+    "pandas": ("pandas", "pip install pandas"),
     "PIL": ("pillow", _DATA),
     "tokenizers": ("tokenizers", _DATA),
     "onnxscript": ("onnxscript", _TORCH),

@@ -70,13 +70,21 @@ class Naming:
             DataError: one is missing, or several may be it.
         """
         names = [*names]
-        read = () if self.inputs_alone else self.labels
-        found = {each.spec.name: self._key(each, LABELS, self.labels, names) for each in read}
+        found = self.label_keys(names)
         of_labels = {*found.values(), *self._usual_labels}
         rest = [name for name in names if name not in of_labels]
         # A step of one input takes the only thing that is no label.
         usual = [*dict.fromkeys(("x", *rest))] if len(rest) == 1 else ["x"]
         return {i.spec.name: self._key(i, usual, self.inputs, names) for i in self.inputs} | found
+
+    def label_keys(self, names: Iterable[Any]) -> dict[str, str]:
+        """The key of each label in a mapping that has these; none where the inputs alone are read.
+
+        Raises:
+            DataError: one is missing, or several may be it.
+        """
+        read, names = () if self.inputs_alone else self.labels, [*names]
+        return {each.spec.name: self._key(each, LABELS, self.labels, names) for each in read}
 
     def left_out(self, item: Any) -> str:
         """What is to be said of what a mapping has beside inputs and labels; empty for nothing."""

@@ -7,8 +7,10 @@ from itertools import islice
 from typing import Any
 
 from odtc.core.artifact.manifest import Manifest
+from odtc.core.errors import DataError
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.data.objects.tabular import columns_of_batch
 from odtc.runtime_rpc.data.source import Batch
 
 
@@ -29,6 +31,9 @@ class Streamed:
     def __iter__(self) -> Iterator[Batch]:
         samples = iter(self.dataset)
         while items := [*islice(samples, self.size)]:
+            if (table := columns_of_batch(items, self.naming)) is not None:
+                yield table
+                continue
             named = [self.naming.named(item) for item in items]
             labels = () if self.naming.inputs_alone else self.naming.labels
             yield (
@@ -46,7 +51,11 @@ class Streamed:
     def notes(self) -> tuple[str, ...]:
         """What is not done with it, and what is not taken of it."""
         columns = dict.fromkeys(getattr(self.dataset, "column_names", None) or ())
-        left_out = self.naming.left_out(columns) if columns else ""
+        try:
+            left_out = self.naming.left_out(columns) if columns else ""
+        except DataError:
+            # Of a column for each number, or wrong: the first sample tells.
+            left_out = ""
         said = (
             f"{self.naming.where} is a stream: it is not shuffled here, so let it shuffle itself, "
             "as by dataset.shuffle(buffer_size=1000) of Hugging Face; how many steps an epoch has "

@@ -137,6 +137,51 @@ def test_streams_give_a_sample_after_the_other(artifact: odtc.Artifact, name: st
     assert losses(artifact, DataLoader(Rows(), 5)) == losses(artifact, batches())
 
 
+def column_rows(order: list[int] | None = None) -> list[dict[str, Any]]:
+    """A mapping a sample, with a column for each number."""
+    order = order or [*range(X.shape[1])]
+    return [
+        {f"c{n}": float(x[n]) for n in order} | {"label": int(y)} for x, y in zip(X, Y, strict=True)
+    ]
+
+
+class ColumnRows(IterableDataset):
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+
+def test_streams_of_columns_are_tables(artifact: odtc.Artifact):
+    """As a Dataset of Hugging Face with a column for each number, and its stream, are."""
+    wanted = losses(artifact, batches(BATCH))
+    rows, turned = column_rows(), column_rows([3, 1, 2, 0, 5, 4])
+    tensors = [{name: torch.tensor(value) for name, value in row.items()} for row in rows]
+    held = datasets.Dataset.from_list(rows)
+    # Columns go by name: later samples may have them in another order.
+    mixed = [rows[0], *turned[1:]]
+    assert losses(artifact, held.to_iterable_dataset()) == losses(artifact, (X, Y))
+    for stream in map(ColumnRows, (rows, tensors, mixed)):
+        with pytest.warns(UserWarning, match=STREAM):
+            assert losses(artifact, stream) == wanted
+    trainer = artifact.trainer(threads=1)
+    with pytest.warns(UserWarning, match=STREAM):
+        trainer.fit(ColumnRows(rows), lr=0.1, validation=held)
+    for data in (ColumnRows(turned), ColumnRows([{**row, "label": 0} for row in rows]), turned):
+        np.testing.assert_allclose(trainer.predict(data), trainer.predict(X), atol=1e-6)
+    assert losses(artifact, rows) == losses(artifact, (X, Y))
+    one_short = [*rows[:3], {key: rows[3][key] for key in rows[3] if key != "c2"}, *rows[4:]]
+    for data, said in (
+        (one_short, "c2[^!]*the ColumnRows"),
+        ([rows[0], 5], "a sample has no input"),
+        ([{**row, "id": 1} for row in rows], "7 columns"),
+        ([{key: row[key] for key in row if key != "label"} for row in rows], "label"),
+    ):
+        with pytest.warns(UserWarning, match=STREAM), pytest.raises(DataError, match=said):
+            losses(artifact, ColumnRows(data))
+
+
 def test_what_cannot_be_done_with_a_stream_is_said(artifact: odtc.Artifact):
     with pytest.warns(UserWarning, match="not taken, as they are no input and no label: id; the"):
         losses(artifact, hugging_face(id=[*range(SAMPLES)]))
@@ -182,6 +227,16 @@ def test_lists_in_place_of_arrays_are_told_what_to_be(artifact: odtc.Artifact):
     for data in ([X, Y], (X.tolist(), Y.tolist())):
         with pytest.raises(UsageError, match=r"all samples at once are a tuple \(x, y\)"):
             losses(artifact, data)
+
+
+@pytest.mark.parametrize("name", ["label", "y", "labels", "target"])
+def test_arrays_by_name_have_the_label_as_datasets_have_it(
+    artifact: odtc.Artifact, tmp_path: Path, name: str
+):
+    np.savez(tmp_path / "d.npz", input=X, **{name: Y})
+    wanted = losses(artifact, (X, Y))
+    assert losses(artifact, {"input": X, name: Y}) == wanted
+    assert losses(artifact, str(tmp_path / "d.npz")) == wanted
 
 
 def test_a_list_of_labels_goes_with_an_array(artifact: odtc.Artifact):
