@@ -30,6 +30,7 @@ from odtc.torch_export.calls import (
     left_out,
     named_tensors,
 )
+from odtc.torch_export.experts import experts_of_each_token
 from odtc.torch_export.exporters import BATCH, EXPORTERS, LENGTH, Request
 from odtc.torch_export.names import listed
 from odtc.torch_export.stand_ins import stand_ins
@@ -157,7 +158,9 @@ def export(
         _check_names(call.tensors, names, weights)
         notes += [f"left out, as it is no tensor: {what}" for what in lost]
         work = _Work(module, calls, shapes, expected, names, weights, seen)
-        placed, exporter = _exported(work)
+        with experts_of_each_token(module) as said_of_experts:
+            placed, exporter = _exported(work)
+        notes += said_of_experts
         notes += [*padding_notes(module), *stops.notes()]
     model = placed.model
     if still := stopped(model, stops.parameters):
