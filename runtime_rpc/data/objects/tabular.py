@@ -26,7 +26,8 @@ def as_frame(data: Any, wanted: Wanted) -> Any:
     if isinstance(data, list | tuple) and data:
         naming = Naming(wanted.inputs, wanted.labels, "data", "a sample", wanted.inputs_alone)
         return _frame(data, "the list") if _has_columns(data, naming) else data
-    names, features = getattr(data, "column_names", None), getattr(data, "features", None)
+    dataset: Any = data
+    names, features = getattr(dataset, "column_names", None), getattr(dataset, "features", None)
     if not isinstance(names, list) or not isinstance(features, Mapping) or len(wanted.inputs) != 1:
         return data
     own = {wanted.inputs[0].spec.name, _INPUT}
@@ -36,7 +37,7 @@ def as_frame(data: Any, wanted: Wanted) -> Any:
     if own & {*names} or len(read) < 2 or not hasattr(data, "to_pandas"):
         return data
     kinds = [str(getattr(features[name], "dtype", "")) for name in read]
-    return marked(data.to_pandas(), data) if all(map(_is_number, kinds)) else data
+    return marked(dataset.to_pandas(), data) if all(map(_is_number, kinds)) else data
 
 
 def columns_in(sample: Any, naming: Naming) -> list[str]:

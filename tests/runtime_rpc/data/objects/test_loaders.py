@@ -233,9 +233,10 @@ def test_lists_in_place_of_arrays_are_told_what_to_be(artifact: odtc.Artifact):
 def test_arrays_by_name_have_the_label_as_datasets_have_it(
     artifact: odtc.Artifact, tmp_path: Path, name: str
 ):
-    np.savez(tmp_path / "d.npz", input=X, **{name: Y})
+    arrays: dict[str, Any] = {"input": X, name: Y}
+    np.savez(tmp_path / "d.npz", **arrays)
     wanted = losses(artifact, (X, Y))
-    assert losses(artifact, {"input": X, name: Y}) == wanted
+    assert losses(artifact, arrays) == wanted
     assert losses(artifact, str(tmp_path / "d.npz")) == wanted
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,7 +142,8 @@ def test_a_dataset_without_an_end_is_asked_by_number() -> None:
             assert number < 2
             return {"input_ids": [number, 1]}
 
-    assert [each.ids.tolist() for each in given_documents(Endless(), None)] == [[0, 1], [1, 1]]
+    endless: Any = Endless()
+    assert [each.ids.tolist() for each in given_documents(endless, None)] == [[0, 1], [1, 1]]
 
 
 def test_a_tokenizer_may_be_the_folder_of_its_model(tmp_path: Path) -> None:
