@@ -1,14 +1,18 @@
 """The time of a kernel's call on a target: measured where it was, else by a model.
 
-The model is a roofline of the target's CPU. Only proportions matter to those who ask: which calls
-are cheap to run again.
+The model is a roofline of the target's CPU, or of its GPU (`gpu_time.py`). Only proportions matter
+to those who ask: which calls are cheap to run again.
 """
+
+from collections.abc import Callable
+from functools import partial
 
 from tvm import tirx
 from tvm.tirx.buffer import BufferType
 
+from odtc.backends.cost.gpu_time import gpu_time
 from odtc.backends.cost.measured_times import NOTHING, MeasuredTimes
-from odtc.backends.targets import Target
+from odtc.backends.targets import CPU, Target, gpu_of
 from odtc.core.ir.kernel_marks import ONE_OF, UNTOUCHED
 from odtc.core.ir.product_marks import TUNED, WORKLOAD
 from odtc.passes.checkpoint.call_time import CallTime, Cost
@@ -27,19 +31,13 @@ _NORMAL_OPERATIONS, _NORMAL_BYTES = 6, 8
 
 
 def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
-    """Returns a function that gives the time of a call of a kernel without blocks, on one core.
+    """Returns a function that gives the time of a call of a kernel without blocks.
 
     Args:
-        target: the target.
+        target: the target; of a CPU times are those of one core.
         times: of calls that were measured on it.
     """
-    lanes = target.vector_bits // 32
-
-    def modelled(kernel: tirx.PrimFunc) -> float:
-        moved = sum(buffer_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
-        moved -= int(kernel.attrs.get(UNTOUCHED, 0))
-        work = max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
-        return _CALL + work / int(kernel.attrs.get(ONE_OF, 1))
+    modelled = _on_cpu(target) if target.kind == CPU else partial(gpu_time, gpu=gpu_of(target))
 
     def cost(kernel: tirx.PrimFunc) -> CallTime:
         workload = str(kernel.attrs.get(WORKLOAD, ""))
@@ -49,6 +47,18 @@ def call_cost(target: Target, times: MeasuredTimes = NOTHING) -> Cost:
         return CallTime(times.factor_of(workload) * modelled(kernel))
 
     return cost
+
+
+def _on_cpu(target: Target) -> Callable[[tirx.PrimFunc], float]:
+    lanes = target.vector_bits // 32
+
+    def modelled(kernel: tirx.PrimFunc) -> float:
+        moved = sum(buffer_bytes(each) for each in kernel.params if isinstance(each.ty, BufferType))
+        moved -= int(kernel.attrs.get(UNTOUCHED, 0))
+        work = max(operations(kernel) / (lanes * _PER_LANE), moved / _BYTES)
+        return _CALL + work / int(kernel.attrs.get(ONE_OF, 1))
+
+    return modelled
 
 
 def worth_copies(target: Target) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
+from odtc.backends.gpu.rates import MEASURED
 from odtc.backends.gpu.tile_speeds import OF_H200_VULKAN
 
 _SHARED = 32 << 10
@@ -33,7 +34,9 @@ _VALHALL = replace(_MALI, most_items=512, half=_BY_BOTH)
 
 
 def _each(family: str, names: str, gpu: Gpu) -> Iterable[tuple[str, Gpu]]:
-    return ((f"{family}-{name}", gpu) for name in names.split())
+    for each in names.split():
+        name = f"{family}-{each}"
+        yield name, replace(gpu, rates=MEASURED.get(name, gpu.rates))
 
 
 GPUS: dict[str, Gpu] = dict(

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from odtc.backends.decisions import MachineModel
-from odtc.backends.gpu.tile_speeds import OF_H200, OF_PHONES, TileSpeed
+from odtc.backends.gpu.rates import OF_H100, OF_PHONES, Rates
+from odtc.backends.gpu.tile_speeds import OF_H200, TileSpeed
+from odtc.backends.gpu.tile_speeds import OF_PHONES as TILES_OF_PHONES
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,7 @@ class Gpu(MachineModel):
         groups: work-groups that keep the GPU busy; sums are cut into parts to have as many.
         units: that compute groups at once; 1 where that is not known.
         tiles: of products, with their speeds.
+        rates: what it computes and moves in a second.
         attention_rows: of scores that an item has at once, at most.
         split_bytes: most bytes of such parts.
         offset_bits: width of an element's offset in an arena.
@@ -31,7 +34,8 @@ class Gpu(MachineModel):
     accumulators: int = 64
     groups: int = 128
     units: int = 1
-    tiles: tuple[TileSpeed, ...] = OF_PHONES
+    tiles: tuple[TileSpeed, ...] = TILES_OF_PHONES
+    rates: Rates = OF_PHONES
     attention_rows: int = 8
     split_bytes: int = 4 << 20
     offset_bits: int = 32
@@ -55,6 +59,7 @@ LARGE = Gpu(
     groups=256,
     units=132,
     tiles=OF_H200,
+    rates=OF_H100,
     split_bytes=64 << 20,
     offset_bits=64,
     local_bytes=32 << 10,

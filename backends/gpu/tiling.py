@@ -119,22 +119,27 @@ def time_of(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float, splits:
     Its units take groups in turns. In the last one, some have none.
     """
     groups, items = tile.tiles(extent) * splits, tile.down * ACROSS
-    turns = _turns(parts_of(groups, gpu.units), tile, gpu)
+    turns = turns_of(parts_of(groups, gpu.units), items, tile.rows * tile.columns, gpu)
     items_in_turn = max(turns * gpu.units * items, _BUSY)
     terms = parts_of(parts_of(extent.depth, splits), tile.arithmetic.terms) * tile.arithmetic.terms
     sums = _PART * splits * extent.results if splits > 1 else 0
     return items_in_turn * tile.rows * tile.columns * terms / speed + sums
 
 
-def _turns(groups: int, tile: Tiling, gpu: Gpu) -> float:
+def turns_of(groups: int, items: int, sums: int, gpu: Gpu) -> float:
     """How many times as long as one of many a unit takes for its groups.
 
     It has as many at a time as there are registers for. The last of them may be alone, and wait.
+
+    Args:
+        groups: of the unit.
+        items: of a group.
+        sums: that an item holds in registers.
+        gpu: whose unit it is.
     """
     if gpu.units == 1:
         return groups
-    items = tile.down * ACROSS
-    registers = _BASE + _FOR_EACH * tile.rows * tile.columns
+    registers = _BASE + _FOR_EACH * sums
     at_once = max(_REGISTERS // (registers * items), 1)
     whole, rest = divmod(groups, at_once)
     alone = rest * _hidden(at_once * items) / _hidden(rest * items) if rest else 0.0

@@ -18,9 +18,14 @@ def operations(kernel: tirx.PrimFunc) -> int:
     """Floating-point operations of a kernel without blocks, of all elements of vectors.
 
     Both sides of a condition count, and the longest that a loop may be; once what runs until
-    something comes true.
+    something comes true. On a GPU those of all items.
     """
-    return _Count().of(kernel.body)
+    return operations_in(kernel.body)
+
+
+def operations_in(statement: tirx.Stmt) -> int:
+    """The same of a statement that reads no names from around it."""
+    return _Count().of(statement)
 
 
 class _Count:
@@ -31,6 +36,8 @@ class _Count:
         self._unbound: list[tirx.For] = []
         # Values that names are bound to.
         self._names: dict[ir.Var, ir.Expr] = {}
+        # Axes of a GPU's items and groups around what is counted.
+        self._axes: set[str] = set()
 
     def of(self, statement: tirx.Stmt) -> int:
         # Most statements are these.
@@ -45,9 +52,26 @@ class _Count:
         if isinstance(statement, tirx.IfThenElse):
             cases = (statement.then_case, statement.else_case)
             return sum(self.of(each) for each in cases if each is not None)
-        if isinstance(statement, tirx.AttrStmt | tirx.While):
+        if isinstance(statement, tirx.AttrStmt):
+            return self._launched(statement)
+        return self.of(statement.body) if isinstance(statement, tirx.While) else 0
+
+    def _launched(self, statement: tirx.AttrStmt) -> int:
+        """Operations of all of a GPU's items along an axis, where the statement binds one.
+
+        Loops whose length depends on the item are as long as those of the one in the middle.
+        """
+        axis = str(statement.node.thread_tag) if statement.attr_key == "thread_extent" else ""
+        if not axis:
             return self.of(statement.body)
-        return 0
+        extent = self._longest(statement.value)
+        self._names[statement.node.var] = tirx.IntImm(statement.node.var.ty.dtype, extent // 2)
+        if axis in self._axes:
+            return self.of(statement.body)
+        self._axes.add(axis)
+        inside = self.of(statement.body)
+        self._axes.remove(axis)
+        return extent * inside
 
     def _loop(self, loop: tirx.For) -> int:
         extent = self._longest(loop.extent)

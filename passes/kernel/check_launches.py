@@ -6,7 +6,7 @@ tensors that a launch reads or writes, and the numbers of the host that it needs
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -82,12 +82,14 @@ class Needs:
     """The resources that a launch asks of a GPU.
 
     Attributes:
+        groups: of work-items.
         items: of a work-group.
         shared_bytes: that a work-group shares, at most: TVM may lay tensors over each other.
         argument_bytes: of its arguments.
         buffers: among these.
     """
 
+    groups: int
     items: int
     shared_bytes: int
     argument_bytes: int
@@ -111,12 +113,13 @@ def launches_of(statement: tirx.Stmt) -> Iterator[tirx.AttrStmt]:
 
 def needs_of(launch: tirx.AttrStmt) -> Needs:
     """The resources that a launch asks for."""
-    items = math.prod(_items_along(launch).values())
+    groups, items = (math.prod(_along(launch, kind)) for kind in ("blockIdx", "threadIdx"))
     given = list(tirx.analysis.undefined_vars(launch))
     tensors = [each for each in given if isinstance(each.ty, BufferType)]
     offsets = {each.elem_offset for each in tensors if isinstance(each.elem_offset, ir.Var)}
     numbers = offsets | {each for each in given if not isinstance(each.ty, BufferType)}
     return Needs(
+        groups,
         items,
         sum(map(buffer_bytes, _shared_in(launch))) + items * sum(map(_size, _combined_in(launch))),
         _POINTER * len(tensors) + sum(map(_size, numbers)),
@@ -124,16 +127,16 @@ def needs_of(launch: tirx.AttrStmt) -> Needs:
     )
 
 
-def _items_along(launch: tirx.AttrStmt) -> dict[str, int]:
-    """Work-items of a group, by axis."""
-    items: dict[str, int] = {}
+def _along(launch: tirx.AttrStmt, kind: str) -> Iterable[int]:
+    """Groups of a launch, or items of a group, along each axis."""
+    sizes: dict[str, int] = {}
 
     def visit(each: tirx.AttrStmt) -> None:
-        if _is_launch(each) and (tag := str(each.node.thread_tag)).startswith("threadIdx"):
-            items[tag] = max(items.get(tag, 1), int(each.value))
+        if _is_launch(each) and (tag := str(each.node.thread_tag)).startswith(kind):
+            sizes[tag] = max(sizes.get(tag, 1), int(each.value))
 
     tvm_ffi.structural_walk(launch, (tirx.AttrStmt, visit))
-    return items
+    return sizes.values()
 
 
 def _shared_in(launch: tirx.AttrStmt) -> list[tirx.Buffer]:
