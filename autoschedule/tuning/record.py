@@ -81,8 +81,8 @@ class Record:
         reason: why there are no times; '' where there are.
         kept: whether it was measured again, as the best choice of its workload.
         date: of the measurement, UTC.
-        modelled: seconds of a call of the usual kernel on one core, by the model of the target; 0
-            where it was not asked.
+        modelled: seconds of a call of the usual kernel, on a core of a CPU or on all of a GPU, by
+            the model of the target; 0 where it was not asked.
     """
 
     workload: str

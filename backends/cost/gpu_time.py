@@ -19,7 +19,7 @@ from odtc.core.ir.kernel_marks import ONE_OF, UNTOUCHED
 from odtc.core.ir.product_marks import WORKLOAD
 from odtc.passes.checkpoint.work import operations_in
 from odtc.passes.ir.tensor_bytes import buffer_bytes
-from odtc.passes.kernel.check_launches import Needs, launches_of, needs_of
+from odtc.passes.kernel.check_launches import Needs, groups_of, launches_of, needs_of
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def gpu_time(kernel: tirx.PrimFunc, gpu: Gpu) -> float:
     needs = [needs_of(each) for each in launches]
     family = family_in(str(kernel.attrs.get(WORKLOAD, "")))
     share = _share_of(family, needs)
-    filled = (_filled(each, _SUMS if family else 0, gpu) for each in needs)
     computing = sum(
-        operations_in(launch) / part for launch, part in zip(launches, filled, strict=True)
+        operations_in(launch) / _filled(groups_of(launch), need.items, _SUMS if family else 0, gpu)
+        for launch, need in zip(launches, needs, strict=True)
     )
     work = max(
         computing / (share.arithmetic * rates.arithmetic),
@@ -73,14 +73,13 @@ def _share_of(family: str, needs: Iterable[Needs]) -> Share:
     return _TOGETHER if any(each.shared_bytes for each in needs) else _APART
 
 
-def _filled(needs: Needs, sums: int, gpu: Gpu) -> float:
+def _filled(groups: int, items: int, sums: int, gpu: Gpu) -> float:
     """The share of the GPU's speed that the groups of a launch reach.
 
     Its units take them in turns, of which the last may leave some idle.
     """
-    return (
-        needs.groups / gpu.units / turns_of(-(-needs.groups // gpu.units), needs.items, sums, gpu)
-    )
+    turns = turns_of(-(-groups // gpu.units), items, sums, gpu)
+    return groups / gpu.units / turns if groups else 1.0
 
 
 def _moved(kernel: tirx.PrimFunc) -> int:

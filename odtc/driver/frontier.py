@@ -100,6 +100,7 @@ class Frontier:
             compiled for: each has workspaces of its own. The arena is about as large.
         lengths: what the step takes at each, the longest first, which all else is of; none where it
             has one size.
+        modelled_for: the GPU whose rates the model of times has; empty where the target is a CPU.
     """
 
     points: tuple[Point, ...]
@@ -113,6 +114,7 @@ class Frontier:
     threads: int | None = None
     by_threads: Mapping[int, int] = field(default_factory=dict)
     lengths: tuple[AtLength, ...] = ()
+    modelled_for: str = ""
 
     def _repr_html_(self) -> str:
         """A table of the points, as `odtc plan` prints them."""

@@ -7,7 +7,7 @@ and each form of kernels; nothing is compiled
 import os
 from collections.abc import Iterator, Sequence
 
-from odtc.backends.targets import CPU, MOST_THREADS, Target
+from odtc.backends.targets import CPU, MOST_THREADS, Target, gpu_of
 from odtc.core.process.one_at_a_time import one_at_a_time
 from odtc.core.process.progress import Progress
 from odtc.core.process.quick import without_collections
@@ -60,7 +60,16 @@ def find_frontier(
         problem.measured,
         *_by_threads(cuts, target),
         tuple(map(_at_length, (every, *others) if others else ())),
+        modelled_for(target),
     )
+
+
+def modelled_for(target: Target) -> str:
+    """The GPU whose rates the model of times has; empty for a CPU."""
+    if target.kind == CPU:
+        return ""
+    named = f"; nobody has published rates of {target.gpu}" if target.gpu else ""
+    return gpu_of(target).rates.known or f"a phone's GPU, whichever it is{named}"
 
 
 def _at_length(cuts: Sequence[Cut[Planned]]) -> AtLength:

@@ -82,14 +82,12 @@ class Needs:
     """The resources that a launch asks of a GPU.
 
     Attributes:
-        groups: of work-items.
         items: of a work-group.
         shared_bytes: that a work-group shares, at most: TVM may lay tensors over each other.
         argument_bytes: of its arguments.
         buffers: among these.
     """
 
-    groups: int
     items: int
     shared_bytes: int
     argument_bytes: int
@@ -113,18 +111,22 @@ def launches_of(statement: tirx.Stmt) -> Iterator[tirx.AttrStmt]:
 
 def needs_of(launch: tirx.AttrStmt) -> Needs:
     """The resources that a launch asks for."""
-    groups, items = (math.prod(_along(launch, kind)) for kind in ("blockIdx", "threadIdx"))
+    items = math.prod(_along(launch, "threadIdx"))
     given = list(tirx.analysis.undefined_vars(launch))
     tensors = [each for each in given if isinstance(each.ty, BufferType)]
     offsets = {each.elem_offset for each in tensors if isinstance(each.elem_offset, ir.Var)}
     numbers = offsets | {each for each in given if not isinstance(each.ty, BufferType)}
     return Needs(
-        groups,
         items,
         sum(map(buffer_bytes, _shared_in(launch))) + items * sum(map(_size, _combined_in(launch))),
         _POINTER * len(tensors) + sum(map(_size, numbers)),
         len(tensors),
     )
+
+
+def groups_of(launch: tirx.AttrStmt) -> int:
+    """Work-groups of a launch."""
+    return math.prod(_along(launch, "blockIdx"))
 
 
 def _along(launch: tirx.AttrStmt, kind: str) -> Iterable[int]:

@@ -93,7 +93,8 @@ def _threads(found: "Frontier") -> str:
 
 def _source(found: "Frontier") -> str:
     """Where times come from."""
-    model, measured = "those of a model of the target", found.measured_calls
+    gpu, measured = found.modelled_for, found.measured_calls
+    model = f"modelled for {gpu}" if gpu else "those of a model of the target"
     return f"measured of {measured} calls, else {model}" if measured else model
 
 

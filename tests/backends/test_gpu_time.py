@@ -1,0 +1,143 @@
+"""Times of kernels on a GPU, by a model of it, and budgets that go by them."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tvm.script import tirx as T  # noqa: N812
+
+from odtc.backends import ordered
+from odtc.backends.cost.call_cost import call_cost
+from odtc.backends.cost.gpu_time import gpu_time
+from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.machine import LARGE, PHONE
+from odtc.backends.kernels.common import parsed
+from odtc.backends.targets import parse_target
+from odtc.core.process.progress import silent
+from odtc.driver.drafts.source import read_source
+from odtc.driver.frontier import frontier_of
+from odtc.driver.options.step_options import StepOptions
+from odtc.driver.planning import find_frontier
+from odtc.driver.splitting import Cuts, Planned
+from odtc.passes.checkpoint.cuts import Cut
+from odtc.passes.checkpoint.work import operations
+
+TARGET = "android-opencl{gpu=adreno-640}"
+ROWS, DEPTH, ADDED = 512, 128, 6
+GROUPS, ITEMS, TERMS = 8, 32, 16
+
+
+@parsed.prim_func(private=False, s_tir=True)
+def sums(x: T.Buffer((TERMS,), "float32"), y: T.Buffer((GROUPS * ITEMS,), "float32")) -> None:
+    """Two launches; in the first, items add up as many terms as the number of their group."""
+    with T.launch_thread("blockIdx.x", GROUPS) as group:
+        item = T.launch_thread("threadIdx.x", ITEMS)
+        for term in range(group):
+            y[group * ITEMS + item] = y[group * ITEMS + item] + x[term]
+    with T.launch_thread("threadIdx.x", ITEMS) as item:
+        y[item] = y[item] * T.float32(2)
+
+
+def test_the_work_of_all_items_counts() -> None:
+    """Loops that depend on an item are as long as those of the one in the middle."""
+    assert operations(sums) == GROUPS * ITEMS * (GROUPS // 2) + ITEMS
+
+
+def test_each_launch_costs_something() -> None:
+    for gpu in (PHONE, LARGE):
+        assert 2 * gpu.rates.launch < gpu_time(sums, gpu) < 3 * gpu.rates.launch
+
+
+def test_rates_are_those_of_the_gpu_that_is_named() -> None:
+    known = {name: gpu.rates for name, gpu in GPUS.items() if gpu.rates.known}
+    assert {"adreno-640", "adreno-660", "mali-g57"} <= {*known}
+    assert all(rates != PHONE.rates for rates in known.values())
+    assert GPUS["mali-g31"].rates == PHONE.rates
+
+
+def _model(path: Path) -> Path:
+    """A loss that asks for two tensors of one size: a product, and sums of an input."""
+    draw = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Tanh", ["product"], ["bent"]),
+        helper.make_node("ReduceSum", ["more", "last"], ["sums"], keepdims=0),
+        helper.make_node("Mul", ["bent", "sums"], ["both"]),
+        helper.make_node("MatMul", ["both", "v"], ["hidden"]),
+        helper.make_node("Tanh", ["hidden"], ["small"]),
+        helper.make_node("MatMul", ["small", "wider"], ["wide"]),
+        helper.make_node("Tanh", ["wide"], ["squeezed"]),
+        helper.make_node("MatMul", ["squeezed", "u"], ["y"]),
+    ]
+    shapes = {"w": (DEPTH, ROWS), "v": (ROWS, 64), "wider": (64, 8 * ROWS), "u": (8 * ROWS, 4)}
+    constants = [
+        numpy_helper.from_array(draw.normal(0, 0.05, shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    constants.append(numpy_helper.from_array(np.array([2]), "last"))
+    given = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", DEPTH]),
+        helper.make_tensor_value_info("more", TensorProto.FLOAT, ["N", ROWS, ADDED]),
+    ]
+    made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])]
+    graph = helper.make_graph(nodes, "two", given, made, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _model(tmp_path_factory.mktemp("model") / "m.onnx")
+
+
+def _options() -> StepOptions:
+    return StepOptions(batch=ROWS, loss="mse", micro_batches=1)
+
+
+def _cut(model: Path) -> Cut[Planned]:
+    source = read_source(model, parse_target(TARGET), _options(), silent)
+    return next(iter(Cuts(source, silent, for_plans=True)))
+
+
+def _within_budget(cut: Cut[Planned]) -> tuple[set[str], tuple[int, ...]]:
+    """Kernels that run again where room for two of the saved tensors is missing; the calls."""
+    budget = cut.plans[0].peak - 2 * 4 * ROWS * ROWS
+    plan = next(each for each in cut.plans if each.peak <= budget)
+    calls = cut.made.ordered.calls.bindings
+    again = [each for each, count in Counter(plan.sequence).items() if count > 1]
+    return {calls[each].value.args[0].name_hint for each in again}, plan.sequence
+
+
+def test_a_budget_of_a_gpu_goes_by_its_prices(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU computes more for a byte than a core: a product may be cheaper than many reads."""
+    on_gpu = _cut(model)
+    again, sequence = _within_budget(on_gpu)
+    assert again == {"fused_matmul_tir_tanh", "multiply"}
+    cpu = call_cost(parse_target("android-cpu").resolved())
+    monkeypatch.setattr(ordered, "call_cost", lambda *_: cpu)
+    others, slower = _within_budget(_cut(model))
+    assert others == {"sum", "multiply"}
+    seconds = on_gpu.problem.seconds
+    assert sum(seconds[each] for each in sequence) < sum(seconds[each] for each in slower)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (TARGET, "Adreno 640"),
+        ("android-vulkan", "a phone's GPU, whichever it is"),
+        ("host-opencl", "NVIDIA H100"),
+        ("host-cpu", ""),
+    ],
+)
+def test_a_frontier_says_for_which_gpu_it_is_modelled(model: Path, target: str, said: str) -> None:
+    found = find_frontier(model, parse_target(target), _options(), 4, silent)
+    assert found.modelled_for == said
+    assert frontier_of({"modelled_for": said, **_bare()}).modelled_for == said
+
+
+def _bare() -> dict[str, object]:
+    return {"points": [], "lower_bound_bytes": 0, "parameter_bytes": 0, "optimizer_bytes": 0}
