@@ -29,8 +29,13 @@ _ADRENO_SMALL = replace(_ADRENO_6, local_bytes=PHONE.local_bytes)
 # and says that an item has 64 registers: a tile of 8 x 8 sums would fill them. As many items as
 # elsewhere are more groups.
 _MALI = replace(PHONE, group=64, accumulators=16, groups=512, local_bytes=_SHARED, half=_BY_OPENCL)
+# Of the newest nobody has published how much a group may share.
+_MALI_NEW = replace(_MALI, local_bytes=PHONE.local_bytes)
+_FIFTH = replace(_MALI, half=_BY_BOTH)
 _BIFROST_384 = replace(_MALI, most_items=384)
 _VALHALL = replace(_MALI, most_items=512, half=_BY_BOTH)
+_XCLIPSE = replace(PHONE, local_bytes=_SHARED)
+_XCLIPSE_960 = replace(PHONE, local_bytes=2 * _SHARED)
 
 
 def _each(family: str, names: str, gpu: Gpu) -> Iterable[tuple[str, Gpu]]:
@@ -45,12 +50,19 @@ GPUS: dict[str, Gpu] = dict(
         *_each("adreno", "610 612", _ADRENO_SMALL),
         *_each("adreno", "615 616 618 619 620 630 640 642l 643 650 660", _ADRENO_6),
         *_each("adreno", "710 720 725 730 735 740 750", _ADRENO_7),
+        *_each("adreno", "810 830 840", _ADRENO_6),
         *_each("mali", "g31 g51 g72 g76", _MALI),
         *_each("mali", "g52 g71", _BIFROST_384),
         *_each("mali", "g57 g77 g78 g310 g510 g615 g710 g715", _VALHALL),
-        *_each("mali", "g68 g610 g620 g720", _MALI),
+        *_each("mali", "g68 g610 g620", _MALI),
+        *_each("mali", "g720", _FIFTH),
+        *_each("mali", "g625 g725", _MALI_NEW),
         *_each("immortalis", "g715", _VALHALL),
-        *_each("immortalis", "g720", _MALI),
+        *_each("immortalis", "g720", _FIFTH),
+        *_each("immortalis", "g925", _MALI_NEW),
+        *_each("xclipse", "530 540 550 920 930a 940 950", _XCLIPSE),
+        *_each("xclipse", "960", _XCLIPSE_960),
+        *_each("powervr", "bxm-8-256 bxt-32-1024", PHONE),
     )
 )
 
