@@ -19,7 +19,7 @@ from odtc.core.ir.kernel_marks import ONE_OF, UNTOUCHED
 from odtc.core.ir.product_marks import WORKLOAD
 from odtc.passes.checkpoint.work import operations_in
 from odtc.passes.ir.tensor_bytes import buffer_bytes
-from odtc.passes.kernel.check_launches import Needs, groups_of, launches_of, needs_of
+from odtc.passes.kernel.check_launches import Needs, counted_launches, groups_of, needs_of
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Share:
 # may reach others: none was measured.
 _OF_PRODUCTS = {
     "matmul": Share(0.87, 0.5),
-    "convolution": Share(0.6, 0.4),
-    "data-gradient": Share(0.63, 0.45),
-    "weight-gradient": Share(0.53, 0.33),
+    "convolution": Share(0.6, 0.5),
+    "data-gradient": Share(0.63, 0.55),
+    "weight-gradient": Share(0.53, 0.42),
     "grouped-weight-gradient": Share(0.6, 0.76),
 }
 _OF_GROUPED = Share(0.6, 1.0)
@@ -52,19 +52,20 @@ _SUMS = 48
 
 def gpu_time(kernel: tirx.PrimFunc, gpu: Gpu) -> float:
     """Seconds of a call of a kernel that is bound to threads and has no blocks."""
-    launches, rates = list(launches_of(kernel.body)), gpu.rates
-    needs = [needs_of(each) for each in launches]
+    launches, rates = list(counted_launches(kernel.body)), gpu.rates
+    needs = [needs_of(launch) for launch, _ in launches]
     family = family_in(str(kernel.attrs.get(WORKLOAD, "")))
-    share = _share_of(family, needs)
+    share, sums = _share_of(family, needs), _SUMS if family else 0
     computing = sum(
-        operations_in(launch) / _filled(groups_of(launch), need.items, _SUMS if family else 0, gpu)
-        for launch, need in zip(launches, needs, strict=True)
+        times * operations_in(launch) / _filled(groups_of(launch), need.items, sums, gpu)
+        for (launch, times), need in zip(launches, needs, strict=True)
     )
     work = max(
         computing / (share.arithmetic * rates.arithmetic),
         _moved(kernel) / (share.memory * rates.memory),
     )
-    return len(launches) * rates.launch + work / int(kernel.attrs.get(ONE_OF, 1))
+    count = sum(times for _, times in launches)
+    return count * rates.launch + work / int(kernel.attrs.get(ONE_OF, 1))
 
 
 def _share_of(family: str, needs: Iterable[Needs]) -> Share:

@@ -18,7 +18,8 @@ def operations(kernel: tirx.PrimFunc) -> int:
     """Floating-point operations of a kernel without blocks, of all elements of vectors.
 
     Both sides of a condition count, and the longest that a loop may be; once what runs until
-    something comes true. On a GPU those of all items.
+    something comes true. On a GPU those of all items, of a condition those of the longer side; an
+    element that is taken of a vector does not compute that vector again.
     """
     return operations_in(kernel.body)
 
@@ -44,14 +45,16 @@ class _Count:
         if isinstance(statement, _COMPUTING):
             if isinstance(statement, tirx.Bind):
                 self._names[statement.var] = self._spelled_out(statement.value)
-            return _in_expression(statement.value)
+            return _in_expression(statement.value, in_launch=bool(self._axes))
         if isinstance(statement, tirx.SeqStmt):
             return sum(self.of(each) for each in statement)
         if isinstance(statement, tirx.For):
             return self._loop(statement)
         if isinstance(statement, tirx.IfThenElse):
             cases = (statement.then_case, statement.else_case)
-            return sum(self.of(each) for each in cases if each is not None)
+            counts = [self.of(each) for each in cases if each is not None]
+            # An item takes one of them, as where launches were merged.
+            return max(counts) if self._axes else sum(counts)
         if isinstance(statement, tirx.AttrStmt):
             return self._launched(statement)
         return self.of(statement.body) if isinstance(statement, tirx.While) else 0
@@ -99,7 +102,7 @@ class _Count:
         return tvm_ffi.structural_map(expression, (ir.Var, lambda var: names.get(var, var)))
 
 
-def _in_expression(expression: ir.Expr) -> int:
+def _in_expression(expression: ir.Expr, *, in_launch: bool) -> int:
     if isinstance(expression, tirx.FloatImm | tirx.IntImm):
         return 0
     found = 0
@@ -112,7 +115,12 @@ def _in_expression(expression: ir.Expr) -> int:
         nonlocal found
         found += _OF_CALL * _lanes(each)
 
-    tvm_ffi.structural_walk(expression, ((_ARITHMETIC, add), (ir.Call, call)))
+    def taken(each: tirx.Shuffle) -> None:
+        nonlocal found
+        found -= sum(_in_expression(vector, in_launch=True) for vector in each.vectors)
+
+    visits = (_ARITHMETIC, add), (ir.Call, call)
+    tvm_ffi.structural_walk(expression, (*visits, (tirx.Shuffle, taken)) if in_launch else visits)
     return found
 
 

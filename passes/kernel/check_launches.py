@@ -96,17 +96,29 @@ class Needs:
 
 def launches_of(statement: tirx.Stmt) -> Iterator[tirx.AttrStmt]:
     """The launches of a kernel's body, the outermost statement of each."""
+    return (launch for launch, _ in counted_launches(statement))
+
+
+def counted_launches(statement: tirx.Stmt, times: int = 1) -> Iterator[tuple[tirx.AttrStmt, int]]:
+    """The launches, each with how often the host's loops around it make it.
+
+    Both sides of a condition count, and once what is in a loop of no constant length.
+    """
     if _is_launch(statement):
-        yield statement
+        yield statement, times
     elif isinstance(statement, tirx.SeqStmt):
         for each in statement:
-            yield from launches_of(each)
+            yield from counted_launches(each, times)
     elif isinstance(statement, tirx.IfThenElse):
-        yield from launches_of(statement.then_case)
+        yield from counted_launches(statement.then_case, times)
         if statement.else_case is not None:
-            yield from launches_of(statement.else_case)
-    elif isinstance(statement, tirx.For | tirx.AttrStmt | tirx.While):
-        yield from launches_of(statement.body)
+            yield from counted_launches(statement.else_case, times)
+    elif isinstance(statement, tirx.For):
+        extent = statement.extent
+        many = extent.value if isinstance(extent, tirx.IntImm) else 1
+        yield from counted_launches(statement.body, times * many)
+    elif isinstance(statement, tirx.AttrStmt | tirx.While):
+        yield from counted_launches(statement.body, times)
 
 
 def needs_of(launch: tirx.AttrStmt) -> Needs:

@@ -12,16 +12,19 @@ from tvm.script import tirx as T  # noqa: N812
 from odtc.backends import ordered
 from odtc.backends.cost.call_cost import call_cost
 from odtc.backends.cost.gpu_time import gpu_time
+from odtc.backends.cost.measured_times import Measured, measured_times
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE
 from odtc.backends.kernels.common import parsed
 from odtc.backends.targets import parse_target
+from odtc.core.ir.product_marks import WORKLOAD
 from odtc.core.process.progress import silent
 from odtc.driver.drafts.source import read_source
 from odtc.driver.frontier import frontier_of
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.planning import find_frontier
 from odtc.driver.splitting import Cuts, Planned
+from odtc.passes.checkpoint.call_time import CallTime
 from odtc.passes.checkpoint.cuts import Cut
 from odtc.passes.checkpoint.work import operations
 
@@ -41,14 +44,48 @@ def sums(x: T.Buffer((TERMS,), "float32"), y: T.Buffer((GROUPS * ITEMS,), "float
         y[item] = y[item] * T.float32(2)
 
 
+@parsed.prim_func(private=False, s_tir=True)
+def looped(y: T.Buffer((ITEMS,), "float32")) -> None:
+    """A launch that the host makes several times."""
+    for _ in range(GROUPS):
+        with T.launch_thread("threadIdx.x", ITEMS) as item:
+            y[item] = y[item] * T.float32(2)
+
+
 def test_the_work_of_all_items_counts() -> None:
     """Loops that depend on an item are as long as those of the one in the middle."""
     assert operations(sums) == GROUPS * ITEMS * (GROUPS // 2) + ITEMS
 
 
+@parsed.prim_func(private=False, s_tir=True)
+def chosen(x: T.Buffer((4,), "float32"), y: T.Buffer((2 * ITEMS,), "float32")) -> None:
+    """An item adds up a vector's elements, or does something else."""
+    with T.launch_thread("blockIdx.x", 2) as group:
+        item = T.launch_thread("threadIdx.x", ITEMS)
+        if group < 1:
+            both: T.let = x[T.Ramp(0, 1, 4)] * T.Broadcast(T.float32(2), 4)
+            y[item] = T.Shuffle([both], [0]) + T.Shuffle([both + both], [1])
+        else:
+            y[ITEMS + item] = x[0] * T.float32(2)
+
+
+def test_of_a_condition_in_a_launch_one_side_counts_and_a_vector_once() -> None:
+    assert operations(chosen) == 2 * ITEMS * (4 + 1)
+
+
 def test_each_launch_costs_something() -> None:
     for gpu in (PHONE, LARGE):
         assert 2 * gpu.rates.launch < gpu_time(sums, gpu) < 3 * gpu.rates.launch
+        assert GROUPS < gpu_time(looped, gpu) / gpu.rates.launch < GROUPS + 1
+
+
+def test_a_call_that_was_measured_counts_at_that_and_scales_the_model() -> None:
+    measured = sums.with_attr(WORKLOAD, "matmul(a)")
+    times = measured_times({"matmul(a)": Measured(5e-3, 4e-3, 1e-3)})
+    cost = call_cost(parse_target(TARGET), times)
+    assert cost(measured) == CallTime(5e-3, is_measured=True)
+    modelled = gpu_time(sums, GPUS["adreno-640"])
+    assert cost(sums).seconds == pytest.approx(5 * modelled)
 
 
 def test_rates_are_those_of_the_gpu_that_is_named() -> None:
