@@ -1,5 +1,7 @@
 """Times of kernels on a GPU, by a model of it, and budgets that go by them."""
 
+# pyright: reportInvalidTypeForm=false, reportMissingModuleSource=false
+
 from collections import Counter
 from pathlib import Path
 
