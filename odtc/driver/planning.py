@@ -68,8 +68,8 @@ def modelled_for(target: Target) -> str:
     """The GPU whose rates the model of times has; empty for a CPU."""
     if target.kind == CPU:
         return ""
-    named = f"; nobody has published rates of {target.gpu}" if target.gpu else ""
-    return gpu_of(target).rates.known or f"a phone's GPU, whichever it is{named}"
+    unknown = f" (no rates of {target.gpu} are known)" if target.gpu else ", whichever it is"
+    return gpu_of(target).rates.known or f"a phone's GPU{unknown}"
 
 
 def _at_length(cuts: Sequence[Cut[Planned]]) -> AtLength:

@@ -168,6 +168,7 @@ def test_a_budget_of_a_gpu_goes_by_its_prices(model: Path, monkeypatch: pytest.M
     [
         (TARGET, "Adreno 640"),
         ("android-vulkan", "a phone's GPU, whichever it is"),
+        ("android-opencl{gpu=mali-g76}", "a phone's GPU (no rates of mali-g76 are known)"),
         ("host-opencl", "NVIDIA H100"),
         ("host-cpu", ""),
     ],
