@@ -1,9 +1,9 @@
 """Whether a module is well formed, in a time that grows with its calls.
 
 TVM's check of types copies the set of all variables so far at each call of a kernel: of a decoder
-of thirty layers that took an eighth or more of a compile. Types are a matter of a binding and of what it
-reads. So they are checked some bindings at a time, in a function of these alone; what is said of a
-function as a whole, such as that each variable is bound once, is checked of the whole.
+of thirty layers that took an eighth or more of a compile. Types are a matter of a binding and of
+what it reads. So they are checked some bindings at a time, in a function of these alone; what is
+said of a function as a whole, such as that each variable is bound once, is checked of the whole.
 """
 
 from collections.abc import Iterator
