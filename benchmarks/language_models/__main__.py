@@ -83,7 +83,7 @@ def main() -> int:
                 rows.append(Row(model, tokens, "export", skipped=str(error)))
             # A run takes long: what is there is written after each.
             write_json(said, "rows", rows, options.json)
-    write_figures(options.figures, said, figures_of(rows))
+    write_figures(options.figures, said | {"threads": terms.threads}, figures_of(rows))
     console.print(table_of(rows), *said_of(rows), f"raw samples: {options.json}", sep="\n")
     return int(any(row.skipped for row in rows))
 

@@ -20,7 +20,7 @@ def adapter_losses() -> Iterator[str]:
     yield "## Where odtc loses with adapters on a CPU"
     yield ""
     yield (
-        f"On {run['machine']['cpu']}, with {run['threads']} thread, of {len(compared)} comparisons "
+        f"On {run['machine']['cpu']}, {_threads(run['threads'])}, of {len(compared)} comparisons "
         f"of LoRA with PyTorch and PEFT, of time and of memory without imports, odtc loses "
         f"{len(lost)}. Energy was not compared. "
         "[performance.md](performance.md#adapters-of-language-models) has all of them."
@@ -37,6 +37,10 @@ def adapter_losses() -> Iterator[str]:
             yield ""
     ages = dict.fromkeys(when_text(each) for each in result.runs)
     yield f"Rows: [steps.json](results/{_STEPS}.json); {' and '.join(ages)}."
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' * (count > 1)}"
 
 
 def _compared(rows: list[Row]) -> Iterator[tuple[Cell, float]]:
