@@ -19,6 +19,7 @@ from odtc.runtime_rpc.feed.class_numbers import check_class_numbers, check_count
 from odtc.runtime_rpc.feed.features import FeatureFeed
 from odtc.runtime_rpc.feed.indices import check_indices
 from odtc.runtime_rpc.feed.shape_hints import shape_hint
+from odtc.runtime_rpc.feed.texts import check_no_texts
 from odtc.runtime_rpc.feed.unshifted import note_of_unshifted
 
 Feed = np.ndarray | Mapping[str, np.ndarray]
@@ -38,8 +39,12 @@ def named_arrays(
         ignored: names of others, that the model has too; they may be fed, and are left aside.
 
     Raises:
-        DataError: one is missing, one is fed that the model does not have, or is no array.
+        DataError: one is missing, one is fed that the model does not have, or is no array; an input
+            is text.
     """
+    if what == Role.INPUT.value:
+        for name, fed in (feed if isinstance(feed, Mapping) else {None: feed}).items():
+            check_no_texts(fed, name and _where(what, str(name)))
     if not isinstance(feed, Mapping):
         if len(names) != 1:
             raise DataError(

@@ -7,6 +7,7 @@ from odtc.core.artifact.manifest import Manifest
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import Role
 from odtc.runtime_rpc.data.objects.named import Naming
+from odtc.runtime_rpc.feed.texts import check_no_texts
 
 _PAIR = 2
 
@@ -27,8 +28,9 @@ class Pairing:
         """A pair of mappings, of a mapping or of a tuple of as many parts; else the batch itself.
 
         Raises:
-            DataError: an input or a label is missing in a mapping.
+            DataError: an input or a label is missing in a mapping; the batch is of texts.
         """
+        check_no_texts(batch)
         naming = self._naming
         count = len(naming.inputs) + len(naming.labels)
         is_flat = isinstance(batch, list | tuple) and len(batch) == count > _PAIR

@@ -1,5 +1,7 @@
 """Fed values are fitted to the step or refused."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -124,3 +126,37 @@ def test_scalars_stay_scalars_and_bound_inputs_keep_their_values() -> None:
     check_bound(np.ones(3), {"sr": 16000})
     with pytest.raises(DataError, match="another value than the 16000"):
         check_bound({"sr": np.array([8000])}, {"sr": 16000})
+
+
+TEXTS = {
+    "a batch of a loader": ["one text", "another"],
+    "the first of a batch of two": "one text",
+    "by name": {"input_ids": ("one text", "another"), "attention_mask": np.ones((2, 4))},
+}
+
+
+@pytest.mark.parametrize("form", TEXTS)
+@pytest.mark.parametrize("names", [["input_ids"], ["input_ids", "attention_mask"]])
+def test_texts_for_an_input_are_called_texts(form: str, names: list[str]) -> None:
+    """They were called one array of two, or one of another shape."""
+    with pytest.raises(DataError, match="texts are fed, and a step takes numbers") as failure:
+        named_arrays(TEXTS[form], names)
+    assert "tokenizer=" in str(failure.value.hint)
+
+
+def test_texts_may_be_labels() -> None:
+    assert named_arrays(["cat", "dog"], ["label"], "label")["label"].tolist() == ["cat", "dog"]
+
+
+TOKENS = Argument(Role.INPUT, TensorSpec("input_ids", (1, 3), "int64"), rows=50_000)
+
+
+def test_indices_that_count_from_the_end_are_told_and_taken() -> None:
+    """-100 is no token, and is within a vocabulary."""
+    said = "input_ids has indices below 0, which count from the end: -1 is row 49999"
+    with pytest.warns(UserWarning, match=said):
+        found = fitted_argument(np.array([[5, 7, -100]]), TOKENS)
+    assert found.tolist() == [[5, 7, -100]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted_argument(np.array([[5, 7, 0]]), TOKENS)

@@ -287,3 +287,12 @@ def test_a_module_of_that_name_without_such_datasets(
     """A user's own file may be called datasets.py."""
     monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     assert len(losses(artifact, [(X, Y)])) > 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_loader_of_texts_is_told_where_texts_go(artifact: odtc.Artifact, size: int):
+    """A batch of two of them is no pair of an input and labels."""
+    texts: Any = ["one text", "another", "and a third"]
+    loader = DataLoader(texts, batch_size=size)
+    with pytest.raises(DataError, match="texts are fed, and a step takes numbers"):
+        artifact.trainer(threads=1).fit(loader, lr=0.1)
