@@ -8,7 +8,6 @@ cut into parts that other groups take, and that a second kernel adds up in a fix
 Where the GPU multiplies float16, what the group shares is rounded to it (`multiply.py`).
 """
 
-import math
 from collections.abc import Callable
 
 from tvm import ir, tirx
@@ -21,8 +20,8 @@ from odtc.backends.gpu.product_slices import Copy, ProductOperand, Shared, Slice
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, parts_of, tiling_of
 from odtc.backends.kernels.common.places import index
 
-# Parts of a sum that are on their way at once, and rows of results whose tails are.
-_PARTS_AT_ONCE, _ROWS_AT_ONCE = 16, 2
+# Parts of a sum that are on their way at once.
+_PARTS_AT_ONCE = 16
 
 
 def emit_product(
@@ -129,34 +128,29 @@ def _emit_stores(
     n, m0, column = first
     lanes = results.lanes(accumulators.wide)
     vectors = tiling.columns // lanes
-    together = math.gcd(tiling.rows, _ROWS_AT_ONCE)
-    stores = Stores(results, lanes, together)
-    is_whole = extent.columns % tiling.width == 0
-    # Columns first: where one lies is found once for all rows.
-    with T.unroll(vectors) as j, T.unroll(tiling.rows // together) as some:
-        p = column(j * lanes)
-        inner = p if is_whole else tirx.min(p, index(extent.columns - lanes))
+    stores = Stores(results, lanes, vectors)
+    with T.unroll(tiling.rows) as i:
+        m, tests = m0 + i, []
+        near = m
+        if extent.rows % tiling.height:
+            near, tests = tirx.min(m, index(extent.rows - 1)), [m < extent.rows]
+        is_whole = extent.columns % tiling.width == 0
 
-        def place(number: ir.Expr) -> tuple[ir.Expr, ir.Expr, list[ir.Expr]]:
-            """The row of an item, its row of the matrix, and the tests of that."""
-            i = some * together + number
-            return i, m0 + i, [m0 + i < extent.rows] if extent.rows % tiling.height else []
-
-        def inside(m: ir.Expr, tests: list[ir.Expr]) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-            return n, tirx.min(m, index(extent.rows - 1)) if tests else m, inner
+        def inside(j: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
+            p = column(j * lanes)
+            return n, near, p if is_whole else tirx.min(p, index(extent.columns - lanes))
 
         if stores.reads:
-            with T.unroll(together) as number:
-                _, m, tests = place(number)
-                stores.read(number, inside(m, tests))
-        with T.unroll(together) as number:
-            i, m, tests = place(number)
+            with T.unroll(vectors) as j:
+                stores.read(j, inside(j))
+        with T.unroll(vectors) as j:
             values = [
                 tirx.BufferLoad(accumulators.results, [i, j * lanes + lane])
                 for lane in range(lanes)
             ]
+            p = column(j * lanes)
             is_there = tests if is_whole else [*tests, p < extent.columns]
-            stores.write(number, (n, m, p), inside(m, tests), values, is_there)
+            stores.write(j, (n, m, p), inside(j), values, is_there)
 
 
 def _emit_sums(

@@ -51,12 +51,12 @@ class Results:
 
 
 class Stores:
-    """The stores of an item: vectors of some of its rows at a time.
+    """The stores of an item: of each of its rows, some vectors.
 
     Args:
         results: where they go.
         lanes: results in a vector.
-        count: vectors at a time.
+        count: vectors of a row.
     """
 
     def __init__(self, results: Results, lanes: int, count: int) -> None:
@@ -67,7 +67,7 @@ class Stores:
         self._tail = results.tail(self._at, self._value)
         read: list[ir.TensorLoad] = []
         tvm_ffi.structural_walk(self._tail, (ir.TensorLoad, read.append))
-        # What the tail reads, in registers: of each vector.
+        # What the tail reads, in registers: of each vector of a row.
         self._held: list[tuple[ir.TensorLoad, int, tirx.Buffer]] = []
         for each in read:
             lanes_of = self._lanes_of(each)
@@ -82,7 +82,7 @@ class Stores:
         return bool(self._held)
 
     def read(self, number: ir.Expr, place: tuple[ir.Expr, ir.Expr, ir.Expr]) -> None:
-        """Emits the reads of the tail for a vector, whose first result has this place."""
+        """Emits the reads of the tail for a vector of a row, whose first result has this place."""
         at = self._results.place(*place)
         for each, lanes, held in self._held:
             where = self._placed(list(each.indices), at)
@@ -97,7 +97,7 @@ class Stores:
         values: Sequence[ir.Expr],
         tests: Sequence[ir.Expr],
     ) -> None:
-        """Emits the store of a vector, where tests hold.
+        """Emits the store of a vector of a row, where tests hold.
 
         Args:
             number: of the vector.
