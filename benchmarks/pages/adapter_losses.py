@@ -1,6 +1,6 @@
 """Where odtc loses with adapters of language models on a CPU."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchmarks.pages.measured import when_text
 from benchmarks.pages.result import Row, read_result
@@ -43,7 +43,7 @@ def _threads(count: int) -> str:
     return f"{count} thread{'s' * (count > 1)}"
 
 
-def _compared(rows: list[Row]) -> Iterator[tuple[Cell, float]]:
+def _compared(rows: Sequence[Row]) -> Iterator[tuple[Cell, float]]:
     """Each comparison, and what the peer takes over what odtc does."""
     for row in rows:
         for key, peer in _PEERS.items():
