@@ -15,9 +15,9 @@ from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, load_vector
 from odtc.backends.spirv.intrinsics import call
-from odtc.backends.spirv.kernel import VECTOR, KernelWriter
+from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
-from odtc.backends.spirv.shared import elements, load_shared
+from odtc.backends.spirv.shared import are_whole_vectors, elements, load_shared
 from odtc.backends.spirv.types import BOOL, ScalarKind
 
 Translate = Callable[[KernelWriter, Any], Value]
@@ -202,8 +202,8 @@ def _load(kernel: KernelWriter, node: Any) -> Value:
     (index,) = node.indices
     if is_vector_of_floats(kernel, place, kind, index):
         return load_vector(kernel, place, index.base, int(index.lanes))
-    if place.in_vectors and kernel.type_of(node.ty)[1] == VECTOR:
-        return load_shared(kernel, place, index)
+    if are_whole_vectors(place, lanes := kernel.type_of(node.ty)[1]):
+        return load_shared(kernel, place, index, lanes)
     of = kernel.types.scalar(place.stored)
     loaded = [kernel.body.value(Op.LOAD, of, each) for each in elements(kernel, place, index)]
     if place.storage is StorageClass.STORAGE_BUFFER:

@@ -16,9 +16,6 @@ from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, StorageClass
 from odtc.backends.spirv.types import INT32, UINT32, ScalarKind, Types, parse
 from odtc.core.errors import BuildError
 
-# Scalars of a vector in shared memory.
-VECTOR = 4
-
 
 @dataclass(frozen=True)
 class BufferPlace:
@@ -30,7 +27,7 @@ class BufferPlace:
         stored: the kind of a scalar there.
         lanes: scalars of an element.
         binding: of a storage buffer.
-        in_vectors: whether the variable is an array of vectors of `VECTOR` scalars.
+        wide: scalars of each vector of the variable, if that is an array of vectors; or else 1.
     """
 
     variable: int
@@ -38,7 +35,7 @@ class BufferPlace:
     stored: ScalarKind
     lanes: int = 1
     binding: int | None = None
-    in_vectors: bool = False
+    wide: int = 1
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class KernelWriter:
         vectors: ids of variables that are storage buffers of vectors, by binding and lanes.
         structs: types of storage buffers, by their variables.
         written: ids of the variables that something is stored in.
-        read_in_vectors: buffers of shared memory that are arrays of vectors.
+        read_in_vectors: buffers of shared memory that are arrays of vectors, to their lanes.
         only_vectors: bindings of storage buffers that nothing reaches as scalars.
     """
 
@@ -80,7 +77,7 @@ class KernelWriter:
         self.vectors: dict[tuple[int, int], int] = {}
         self.structs: dict[int, int] = {}
         self.written: set[int] = set()
-        self.read_in_vectors: set[Any] = set()
+        self.read_in_vectors: Mapping[Any, int] = {}
         self.only_vectors: set[int | None] = set()
         self._translators = translators
 

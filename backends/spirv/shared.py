@@ -1,7 +1,7 @@
 """Memory that is read in vectors: an array of them, where it would be one of floats.
 
-A driver cannot tell that four floats of an array lie at a multiple of their size, and would load
-each by itself.
+A driver cannot tell that some floats of an array lie at a multiple of their size, and would load
+each by itself. Where they are stored by fours, items side by side would wait for one bank.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from odtc.backends.spirv.body import Value
-from odtc.backends.spirv.kernel import VECTOR, BufferPlace, KernelWriter
+from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.opcodes import Op, StorageClass
 from odtc.backends.spirv.quotients import quotient
 from odtc.backends.spirv.types import FLOAT32
@@ -19,19 +19,25 @@ from odtc.backends.spirv.types import FLOAT32
 _AT_ONCE = (2, 4)
 
 
-def read_in_vectors(function: tirx.PrimFunc) -> set[Any]:
+def read_in_vectors(function: tirx.PrimFunc) -> dict[Any, int]:
     """The buffers of shared memory that a kernel reads, itself or a view of, in vectors of floats.
 
     Where two allocations live one after the other TVM makes views of one of them.
+
+    Returns:
+        Floats of the smallest vector that is read of each.
     """
-    roots, found = _Roots(function.body), set[Any]()
+    roots, found = _Roots(function.body), dict[Any, int]()
 
     def look(node: ir.TensorLoad) -> None:
-        if str(node.ty.dtype) == f"float32x{VECTOR}":
-            found.add(roots.of(node.source))
+        root = roots.of(node.source)
+        for lanes in _AT_ONCE:
+            if str(node.ty.dtype) == f"float32x{lanes}":
+                found[root] = min(lanes, found.get(root, lanes))
 
     tvm_ffi.structural_walk(function.body, (ir.TensorLoad, look))
-    return {each for each in found - {*function.params} if str(each.scope()) == "shared"}
+    inner = found.keys() - {*function.params}
+    return {each: found[each] for each in inner if str(each.scope()) == "shared"}
 
 
 def only_vectors(function: tirx.PrimFunc) -> set[Any]:
@@ -86,44 +92,64 @@ def lanes_at_once(index: ir.Expr) -> int:
     return int(index.lanes) if is_run else 0
 
 
-def allocate_vectors(kernel: KernelWriter, lanes: int, length: int) -> BufferPlace:
-    """An array of vectors, for so many elements of `lanes` floats each."""
-    of = kernel.types.vectors(FLOAT32, VECTOR, -(-length * lanes // VECTOR))
+def allocate_vectors(kernel: KernelWriter, lanes: int, length: int, wide: int) -> BufferPlace:
+    """An array of vectors of `wide` floats, for so many elements of `lanes` floats each."""
+    of = kernel.types.vectors(FLOAT32, wide, -(-length * lanes // wide))
     pointer = kernel.types.pointer(StorageClass.WORKGROUP, of)
     variable = kernel.module.variable(pointer, StorageClass.WORKGROUP)
-    return BufferPlace(variable, StorageClass.WORKGROUP, FLOAT32, lanes, in_vectors=True)
+    return BufferPlace(variable, StorageClass.WORKGROUP, FLOAT32, lanes, wide=wide)
 
 
-def load_shared(kernel: KernelWriter, place: BufferPlace, index: ir.Expr) -> Value:
-    """Loads a vector at once."""
-    of = kernel.types.vector(FLOAT32, VECTOR)
-    loaded = kernel.body.value(Op.LOAD, of, _vector(kernel, place, index))
+def are_whole_vectors(place: BufferPlace, lanes: int) -> bool:
+    """Whether so many floats are some vectors of an array of vectors."""
+    return place.wide > 1 and lanes % place.wide == 0
+
+
+def load_shared(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes: int) -> Value:
+    """Loads so many floats, a vector at once."""
+    of = kernel.types.vector(FLOAT32, place.wide)
     scalar = kernel.types.scalar(FLOAT32)
+    loaded = [
+        kernel.body.value(Op.LOAD, of, each) for each in _vectors(kernel, place, index, lanes)
+    ]
     return tuple(
-        kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, loaded, lane) for lane in range(VECTOR)
+        kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, each, lane)
+        for each in loaded
+        for lane in range(place.wide)
     )
 
 
 def store_shared(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, value: Value) -> None:
-    """Stores a vector at once."""
-    of = kernel.types.vector(FLOAT32, VECTOR)
-    whole = kernel.body.pure(Op.COMPOSITE_CONSTRUCT, of, *value)
-    kernel.body.do(Op.STORE, _vector(kernel, place, index), whole)
+    """Stores floats, a vector at once."""
+    of, wide = kernel.types.vector(FLOAT32, place.wide), place.wide
+    for number, pointer in enumerate(_vectors(kernel, place, index, len(value))):
+        part = value[number * wide : (number + 1) * wide]
+        whole = kernel.body.pure(Op.COMPOSITE_CONSTRUCT, of, *part)
+        kernel.body.do(Op.STORE, pointer, whole)
 
 
 def elements(kernel: KernelWriter, place: BufferPlace, index: ir.Expr) -> list[int]:
     """Pointers to the scalars that an index means, which may be in vectors."""
-    if not place.in_vectors:
+    if place.wide == 1:
         return kernel.elements(place, index)
     is_run = isinstance(index, tirx.Ramp)
     each = [index.base + index.stride * n for n in range(int(index.lanes))] if is_run else [index]
-    scalars = [at * place.lanes + lane for at in each for lane in range(place.lanes)]
-    return [kernel.pointer(place, *quotient(kernel, at, VECTOR)) for at in scalars]
+    places = [_first(place, at) + lane for at in each for lane in range(place.lanes)]
+    return [kernel.pointer(place, *quotient(kernel, at, place.wide)) for at in places]
 
 
-def _vector(kernel: KernelWriter, place: BufferPlace, index: ir.Expr) -> int:
-    """A pointer to the vector at an index: an element of four lanes, or a multiple of so many."""
+def _first(place: BufferPlace, index: ir.Expr) -> ir.Expr:
+    """The first scalar of an index: of an element, or of neighbours."""
     first = index.base if isinstance(index, tirx.Ramp) else index
-    at = quotient(kernel, first, VECTOR)[0] if place.lanes == 1 else kernel.scalar(first)
-    pointer = kernel.types.pointer(place.storage, kernel.types.vector(FLOAT32, VECTOR))
-    return kernel.body.pure(Op.ACCESS_CHAIN, pointer, place.variable, at)
+    return first if place.lanes == 1 else first * place.lanes
+
+
+def _vectors(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes: int) -> list[int]:
+    """Pointers to the vectors of an index: of an element, or of neighbours from a multiple on."""
+    first = _first(place, index)
+    kind, (at, _) = kernel.kind(first), quotient(kernel, first, place.wide)
+    pointer = kernel.types.pointer(place.storage, kernel.types.vector(FLOAT32, place.wide))
+    places = [at]
+    for number in range(1, lanes // place.wide):
+        places.append(kernel.compute(Op.I_ADD, kind, at, kernel.constant(kind, number)))
+    return [kernel.body.pure(Op.ACCESS_CHAIN, pointer, place.variable, each) for each in places]

@@ -9,9 +9,9 @@ from tvm import ir, tirx
 
 from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, store_vector
-from odtc.backends.spirv.kernel import VECTOR, KernelWriter
+from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.opcodes import BuiltIn, Op, StorageClass
-from odtc.backends.spirv.shared import allocate_vectors, elements, store_shared
+from odtc.backends.spirv.shared import allocate_vectors, are_whole_vectors, elements, store_shared
 from odtc.backends.spirv.types import UINT32
 
 _SCOPES = {"local": StorageClass.FUNCTION, "shared": StorageClass.WORKGROUP}
@@ -68,7 +68,7 @@ def _store(kernel: KernelWriter, node: Any) -> None:
     (index,) = node.indices
     values = kernel.value(node.value)
     kernel.written.add(place.variable)
-    if place.in_vectors and len(values) == VECTOR:
+    if are_whole_vectors(place, len(values)):
         store_shared(kernel, place, index, values)
         return
     is_apart = place.binding in kernel.only_vectors
@@ -95,8 +95,8 @@ def _allocate(kernel: KernelWriter, node: Any) -> None:
         raise kernel.unknown(f"{scope or 'global'} memory of its own")
     kind, lanes = kernel.type_of(buffer)
     length = math.prod(int(size) for size in buffer.shape)
-    if buffer in kernel.read_in_vectors:
-        kernel.buffers[buffer] = allocate_vectors(kernel, lanes, length)
+    if wide := kernel.read_in_vectors.get(buffer):
+        kernel.buffers[buffer] = allocate_vectors(kernel, lanes, length, wide)
         return
     kernel.buffers[buffer] = kernel.allocate(_SCOPES[scope], kind, lanes, length)
 

@@ -33,6 +33,7 @@ from tests.gpu.spirv.spirv_tools import (
     questions,
     shifted_in_loops,
     vectors_loaded,
+    vectors_shared,
 )
 
 
@@ -309,10 +310,10 @@ def test_convolutions_of_whole_vectors(kind: str, taps: int, made: list[Shader])
 
 @pytest.mark.parametrize("depth", [36, 35])
 def test_vectors_are_read_where_rows_are_of_whole_ones(depth: int, made: list[Shader]) -> None:
-    """Both operands are; a row of 35 ends within a vector."""
+    """Both operands are; a row of 35 ends within a vector. What is shared is, in any case."""
     a, b = noise(1, _ROWS, depth), noise(1, _COLUMNS, depth)
     product("vulkan", "matmul", (0, 1), [a, b], (1, _ROWS, _COLUMNS), PHONE)
-    assert sum(map(vectors_loaded, made)) == (0 if depth % 4 else 2 * 2)
+    assert sum(map(vectors_loaded, made)) == 1 + (0 if depth % 4 else 2 * 2)
 
 
 def test_what_a_group_shares_is_read_in_vectors(made: list[Shader]) -> None:
@@ -323,6 +324,21 @@ def test_what_a_group_shares_is_read_in_vectors(made: list[Shader]) -> None:
     for shader in made:
         check_valid(shader)
     assert sum(map(vectors_loaded, made)) == 2 * 2 + 2
+
+
+@pytest.mark.parametrize("tile", [(8, 6, 8), (6, 8, 16)])
+def test_six_results_of_an_item_are_read_in_vectors_of_two(
+    tile: tuple[int, int, int], made: list[Shader]
+) -> None:
+    """What the group shares of either operand is an array of vectors through Vulkan."""
+    gpu, decisions = OF_HOSTS["host-vulkan"].telling({"tile": tile})
+    a, b = noise(1, 192, 64), noise(1, 64, 192)
+    found = product("vulkan", "matmul", (0, 0), [a, b], (1, 192, 192), gpu)
+    assert decisions.made["tile"].taken == tile
+    assert_close(found, a @ b)
+    (shader,) = made
+    check_valid(shader)
+    assert vectors_shared(shader) == 2
 
 
 def test_places_of_vectors_lie_a_constant_apart(made: list[Shader]) -> None:
