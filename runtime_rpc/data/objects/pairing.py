@@ -30,7 +30,7 @@ class Pairing:
         Raises:
             DataError: an input or a label is missing in a mapping; the batch is of texts.
         """
-        check_no_texts(batch)
+        check_no_texts(batch, "batches of the data")
         naming = self._naming
         count = len(naming.inputs) + len(naming.labels)
         is_flat = isinstance(batch, list | tuple) and len(batch) == count > _PAIR
