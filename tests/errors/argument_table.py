@@ -231,7 +231,7 @@ TABLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "Trainer.follow_memory": {"reserve": (*NOT_BYTES, None), "available": NOT_FUNCTION},
     "Trainer.step": {
         "x": (*NOT_FEED, None, {}, {"z": np.ones((2, 4))}, {5: np.ones((2, 4))}),
-        "y": (*NOT_ARRAY, None, {}, np.full(2, 0.5), np.zeros(3, int), np.array([5, 9]), ["a", "b"]),
+        "y": (*NOT_ARRAY, None, {}, np.ones(2) / 2, np.zeros(3, int), np.array([5, 9]), ["a", "b"]),
         "lr": (True, "0.1", None, [0.1], np.ones(2), 1j, np.nan, np.inf, -0.1, {}),
     },
     "Trainer.train": {

@@ -9,7 +9,7 @@ from odtc.backends.spirv.assemble import Shader
 
 _NAME, _DECORATE, _BINDING = 5, 71, 33
 _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
-_TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER = 32, 59, 12
+_TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER, _WORKGROUP = 32, 59, 12, 4
 _TYPE_VECTOR, _TYPE_ARRAY, _LOAD, _STORE, _COMPOSE = 23, 28, 61, 62, 80
 _CONSTANT, _CONTROL_BARRIER = 43, 224
 _SELECTION_MERGE, _BRANCH = 247, 250
@@ -121,11 +121,14 @@ def vectors_loaded(shader: Shader) -> int:
 
 
 def vectors_stored(shader: Shader) -> int:
-    """Returns how many stores are of vectors that are composed for them."""
+    """Returns how many stores in buffers are of vectors that are composed for them."""
     found = list(_instructions(shader))
     vectors = {words[1] for words in found if _is(words, _TYPE_VECTOR)}
     composed = {words[2] for words in found if _is(words, _COMPOSE) and words[1] in vectors}
-    return sum(_is(words, _STORE) and words[2] in composed for words in found)
+    pointers = {words[1] for words in found if _is(words, _TYPE_POINTER) and words[2] == _WORKGROUP}
+    shared = {words[2] for words in found if len(words) > 2 and words[1] in pointers}
+    stores = (words for words in found if _is(words, _STORE) and words[1] not in shared)
+    return sum(words[2] in composed for words in stores)
 
 
 def vectors_shared(shader: Shader) -> int:
