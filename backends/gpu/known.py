@@ -12,8 +12,8 @@ are not published are those of `PHONE`, which every driver reported so far suppo
 from collections.abc import Iterable
 from dataclasses import replace
 
+from odtc.backends.cost.gpu_rates import MEASURED
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
-from odtc.backends.gpu.rates import MEASURED
 from odtc.backends.gpu.tile_speeds import OF_H200_VULKAN
 
 _SHARED = 32 << 10

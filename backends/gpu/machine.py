@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from odtc.backends.cost.gpu_rates import OF_H100, OF_PHONES, Rates
 from odtc.backends.decisions import MachineModel
-from odtc.backends.gpu.rates import OF_H100, OF_PHONES, Rates
 from odtc.backends.gpu.tile_speeds import OF_H200, TileSpeed
 from odtc.backends.gpu.tile_speeds import OF_PHONES as TILES_OF_PHONES
 

@@ -9,8 +9,8 @@ from tvm import tirx
 from odtc.backends.spirv.expressions import EXPRESSIONS
 from odtc.backends.spirv.interface import Interface, declare, mark_read_only
 from odtc.backends.spirv.kernel import KernelWriter, Translators
+from odtc.backends.spirv.memory.shared import only_vectors, read_in_vectors
 from odtc.backends.spirv.module import EntryPoint
-from odtc.backends.spirv.shared import only_vectors, read_in_vectors
 from odtc.backends.spirv.statements import STATEMENTS
 
 _TRANSLATORS = Translators(EXPRESSIONS, STATEMENTS)

@@ -16,8 +16,8 @@ from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, load_vector
 from odtc.backends.spirv.intrinsics import call
 from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.memory.shared import are_whole_vectors, elements, load_shared
 from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
-from odtc.backends.spirv.shared import are_whole_vectors, elements, load_shared
 from odtc.backends.spirv.types import BOOL, ScalarKind
 
 Translate = Callable[[KernelWriter, Any], Value]

@@ -19,9 +19,9 @@ from tvm import ir, tirx
 
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
+from odtc.backends.spirv.memory.quotients import quotient
+from odtc.backends.spirv.memory.shared import lanes_at_once
 from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
-from odtc.backends.spirv.quotients import quotient
-from odtc.backends.spirv.shared import lanes_at_once
 from odtc.backends.spirv.types import FLOAT32, INT32, UINT32, ScalarKind
 
 # Bytes of push constants that every device takes, and bytes of each scalar.

@@ -10,8 +10,13 @@ from tvm import ir, tirx
 from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, store_vector
 from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.memory.shared import (
+    allocate_vectors,
+    are_whole_vectors,
+    elements,
+    store_shared,
+)
 from odtc.backends.spirv.opcodes import BuiltIn, Op, StorageClass
-from odtc.backends.spirv.shared import allocate_vectors, are_whole_vectors, elements, store_shared
 from odtc.backends.spirv.types import UINT32
 
 _SCOPES = {"local": StorageClass.FUNCTION, "shared": StorageClass.WORKGROUP}

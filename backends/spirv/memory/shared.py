@@ -11,8 +11,8 @@ from tvm import ir, tirx
 
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
+from odtc.backends.spirv.memory.quotients import quotient
 from odtc.backends.spirv.opcodes import Op, StorageClass
-from odtc.backends.spirv.quotients import quotient
 from odtc.backends.spirv.types import FLOAT32
 
 # Floats that are read or written at once.

@@ -1,0 +1,1 @@
+"""Memory that is read and written in vectors: where these lie."""
