@@ -3,6 +3,7 @@
 from typing import Any
 
 from odtc.core.errors import DataError
+from odtc.core.options.kinds import shown
 
 
 def check_no_texts(fed: Any, where: str | None = None) -> None:
@@ -19,7 +20,7 @@ def check_no_texts(fed: Any, where: str | None = None) -> None:
     if not parts or not all(isinstance(part, str) for part in parts):
         return
     raise DataError(
-        "texts are fed, and a step takes numbers",
+        f"texts are fed, such as {shown(parts[0])}, and a step takes numbers",
         where=where,
         hint="give fit the texts themselves, as a list or a Dataset and in no loader, with "
         'tokenizer="tokenizer.json"; or number their tokens in the loader\'s collate_fn',

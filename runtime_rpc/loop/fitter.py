@@ -132,7 +132,8 @@ class Fitter:
             steps_per_call: as of `train`.
             augment: what is done to images before a step, drawn from the seed and its number:
                 names such as `flip`, `crop{pixels=4}`, `jitter{share=0.2}`, `mixup{alpha=0.2}`.
-            tokenizer: of a language model, where the data is text: its `tokenizer.json`.
+            tokenizer: of a language model, where the data is text: its `tokenizer.json`, or the
+                folder that has one.
             end_token: the token that ends a document, such as `</s>`; none is added without.
             pack: whether rows hold several documents; otherwise one each, filled up.
             skip_broken: whether images of a folder that cannot be read are left out, of all data of

@@ -1,5 +1,6 @@
 """A model above 2 GB has its weights in a file beside it, wherever odtc writes one."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,38 @@ def test_a_folder_is_never_replaced(small_limit: None, taken: str, tmp_path: Pat
     with pytest.raises(OutputError, match="cannot write the file"):
         odtc.from_torch(made(), torch.from_numpy(X), tmp_path / "m.onnx")
     assert names(tmp_path) == {taken}
+
+
+def test_weights_of_a_model_that_was_renamed_stay(small_limit: None, tmp_path: Path) -> None:
+    path, old = tmp_path / "m.onnx", tmp_path / "old.onnx"
+    odtc.from_torch(made(), torch.from_numpy(X), path)
+    before = results(path)
+    # Its own are replaced.
+    odtc.from_torch(made(), torch.from_numpy(X), path)
+    path.rename(old)
+    with pytest.raises(OutputError, match=r"m\.onnx\.data, which m\.onnx does not name"):
+        odtc.from_torch(made(), torch.from_numpy(X), path)
+    with pytest.raises(OutputError, match=r"m\.onnx\.data, which m\.onnx does not name"):
+        odtc.replace_head(old, 128, path)
+    np.testing.assert_array_equal(results(old), before)
+
+
+def test_no_model_ever_names_the_weights_of_another(
+    small_limit: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that ends between the two files leaves none of the name, not the old one."""
+    path = tmp_path / "m.onnx"
+    odtc.from_torch(made(), torch.from_numpy(X), path)
+    replace = os.replace
+
+    def stopped(source: Path, target: Path) -> None:
+        replace(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        odtc.from_torch(made(), torch.from_numpy(X), path)
+    assert names(tmp_path) == {"m.onnx.data"}
 
 
 def test_a_link_to_the_model_is_followed(small_limit: None, tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import EncodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from odtc.core.disk.files import atomic_write
 from odtc.core.disk.pairs import atomic_pair
+from odtc.core.errors import OutputError
 
 # What protobuf writes at most.
 LARGEST = (1 << 31) - (1 << 20)
@@ -36,7 +37,7 @@ def new_model_file(model: onnx.ModelProto, path: str | os.PathLike[str]) -> Iter
             temporary.write_bytes(inside)
             yield temporary
         return
-    with atomic_pair(path, BESIDE) as temporary:
+    with new_pair(path) as temporary:
         onnx.save_model(
             model,
             temporary,
@@ -45,6 +46,39 @@ def new_model_file(model: onnx.ModelProto, path: str | os.PathLike[str]) -> Iter
             size_threshold=LEAST,
         )
         yield temporary
+
+
+@contextmanager
+def new_pair(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields where a model above 2 GB and its weights go; both replace those of `path` at the end.
+
+    Raises:
+        OutputError: there are weights that may be another model's, or no file can be written.
+    """
+    final = Path(os.path.realpath(path))
+    data = final.with_name(final.name + BESIDE)
+    if data.is_file() and not _names(final, data.name):
+        raise OutputError(
+            f"the weights would replace {data}, which {final.name} does not name as its own: they "
+            "may be those of a model that was renamed",
+            where=os.fspath(path),
+            hint="give the new model another name, or remove that file",
+        )
+    with atomic_pair(path, BESIDE) as temporary:
+        yield temporary
+
+
+def _names(path: Path, data: str) -> bool:
+    """Whether there is a model at a path that has weights in a file of that name beside it."""
+    try:
+        graph = onnx.load(path, format="protobuf", load_external_data=False).graph
+    except (DecodeError, OSError):
+        return False
+    return any(
+        entry.key == "location" and entry.value == data
+        for tensor in graph.initializer
+        for entry in tensor.external_data
+    )
 
 
 def is_beside(model: onnx.ModelProto) -> bool:

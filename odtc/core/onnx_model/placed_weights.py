@@ -16,7 +16,6 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from odtc.core.disk.files import atomic_write
-from odtc.core.disk.pairs import atomic_pair
 from odtc.core.onnx_model import large_files
 from odtc.core.onnx_model.wire import field_head
 
@@ -60,7 +59,7 @@ class PlacedModel:
         """
         is_large = sum(map(len, self._encoded())) > large_files.LARGEST
         if is_large:
-            with atomic_pair(path, large_files.BESIDE) as temporary:
+            with large_files.new_pair(path) as temporary:
                 model = onnx.ModelProto()
                 model.CopyFrom(self.model)
                 self.write_beside(temporary, model)
