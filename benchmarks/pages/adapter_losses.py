@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from benchmarks.pages.measured import when_text
-from benchmarks.pages.result import Row, read_result
+from benchmarks.pages.result import Result, Row, read_result
 from benchmarks.pages.text import median_of, table
 
 _STEPS = "language_models/steps"
@@ -13,7 +13,11 @@ Cell = tuple[str, str, str, str, str, str]
 
 def adapter_losses() -> Iterator[str]:
     """The section's lines, its title first."""
-    result = read_result(_STEPS)
+    return losses_in(read_result(_STEPS))
+
+
+def losses_in(result: Result) -> Iterator[str]:
+    """The same of any figures."""
     compared = [*_compared(result.rows)]
     lost = [cell for cell, ratio in compared if ratio < 1]
     run = result.runs[0]

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812
 
 from odtc.backends import ordered
@@ -79,6 +80,44 @@ def test_each_launch_costs_something() -> None:
     for gpu in (PHONE, LARGE):
         assert 2 * gpu.rates.launch < gpu_time(sums, gpu) < 3 * gpu.rates.launch
         assert GROUPS < gpu_time(looped, gpu) / gpu.rates.launch < GROUPS + 1
+
+
+def busy(groups: int) -> tirx.PrimFunc:
+    """As much work in each of so many groups."""
+
+    @parsed.prim_func(private=False, s_tir=True)
+    def kernel(y: T.Buffer((GROUPS * ITEMS,), "float32")) -> None:
+        with T.launch_thread("blockIdx.x", groups) as group:
+            item = T.launch_thread("threadIdx.x", ITEMS)
+            for _ in range(100_000):
+                y[group % GROUPS * ITEMS + item] = y[item] * T.float32(2)
+
+    return kernel
+
+
+def test_a_group_alone_leaves_the_other_units_idle() -> None:
+    """So it takes as long as one on each unit; and a thousand on each a thousand times that."""
+    one, each, many = (gpu_time(busy(n), LARGE) for n in (1, LARGE.units, 1000 * LARGE.units))
+    assert one == pytest.approx(each)
+    assert many > 100 * each
+
+
+@parsed.prim_func(private=False, s_tir=True)
+def handed_on(x: T.Buffer((1 << 20,), "float32"), y: T.Buffer((1 << 20,), "float32")) -> None:
+    """What the first launch writes the second reads."""
+    between = T.alloc_buffer((1 << 20,), "float32")
+    with T.launch_thread("blockIdx.x", 1 << 15) as group:
+        item = T.launch_thread("threadIdx.x", ITEMS)
+        between[group * ITEMS + item] = x[group * ITEMS + item]
+    with T.launch_thread("blockIdx.x", 1 << 15) as group:
+        item = T.launch_thread("threadIdx.x", ITEMS)
+        y[group * ITEMS + item] = between[group * ITEMS + item]
+
+
+def test_bytes_between_launches_are_written_and_read() -> None:
+    moved = 4 * (4 << 20)
+    expected = 2 * LARGE.rates.launch + moved / (0.85 * LARGE.rates.memory)
+    assert gpu_time(handed_on, LARGE) == pytest.approx(expected)
 
 
 def test_a_call_that_was_measured_counts_at_that_and_scales_the_model() -> None:

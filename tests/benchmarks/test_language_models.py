@@ -3,13 +3,16 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.language_models import __main__ as command_line
 from benchmarks.language_models.compare import Row
+from benchmarks.language_models.models import UNIT
 from benchmarks.language_models.prepare import BASES
 from benchmarks.language_models.report import said_of
 from benchmarks.language_models.sides import Side, SideError, Turn
+from benchmarks.models.stored import BLOCK, FORMS, whole
 
 _TINY = ("--models", "tiny", "--tokens", "32", "--turns", "1", "--steps", "1")
 
@@ -39,6 +42,17 @@ def test_every_base_has_pytorchs_losses(
     assert file.read_text() == before
     with pytest.raises(SystemExit, match="of another run: terms differ"):
         _run(monkeypatch, *_TINY, "--json", str(file), "--resume", "--threads", "2")
+
+
+def test_codes_of_8_bits_are_not_those_of_4() -> None:
+    """They hold the same values; such as fit 4 bits would be kept in 4, and measured so."""
+    codes = np.arange(-7, 7).repeat(BLOCK).reshape(2, -1)
+    scale = np.full((2, 7), UNIT, np.float32)
+    (eight, its), attributes = FORMS[BASES["int8"].form](codes, scale)
+    assert eight.dtype == np.int8
+    assert np.abs(eight).max() > 8
+    assert attributes["block_size"] == BLOCK
+    np.testing.assert_array_equal(whole(eight, its), whole(codes, scale))
 
 
 def test_shares_are_of_pytorch_without_checkpointing() -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pages.adapter_losses import adapter_losses
+from benchmarks.pages.adapter_losses import adapter_losses, losses_in
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.result import RESULTS, read_result
+from benchmarks.pages.result import Result as Figures
 from benchmarks.pages.suites import results_page
 from benchmarks.pages.text import median_of
 from odtc.comparison.outcome import Outcome
@@ -116,16 +117,23 @@ def test_losses_on_gpus_are_in_front_too() -> None:
 
 
 def test_losses_with_adapters_are_in_front_too() -> None:
-    worse = []
-    for row in read_result("language_models/steps").rows:
-        for key, peer in (("pytorch", "PyTorch"), ("checkpointed", "PyTorch with checkpoints")):
-            if "ratio" in row.get(key, {}):
-                case = row["model"], str(row["tokens"]), row["base"], peer
-                worse.append((*case, "time", median_of(row[key]["ratio"])))
-                worse.append((*case, "memory", row[key]["net"] / row["net"]))
-    expected = {(*case, f"{ratio:.2f}") for *case, ratio in worse if ratio < 1}
-    said = [line for line in adapter_losses() if line.startswith("| ")][1:]
-    assert worse
-    assert {tuple(line.strip("| ").split(" | ")) for line in said} == expected
+    slow = {"ms": [2.0, 2.0], "net": 5, "ratio": [0.5, 0.7]}
+    case = {"model": "net", "tokens": 4, "base": "int4", "ms": [4.0, 3.0], "net": 4}
+    rows = [
+        {**case, "pytorch": {**slow, "net": 3}, "checkpointed": {**slow, "ratio": [1.0, 2.0]}},
+        {**case, "base": "int8", "pytorch": {"skipped": "it ended"}, "checkpointed": slow},
+        {"model": "net", "tokens": 4, "base": "float32", "skipped": "losses differ"},
+    ]
+    run = read_result("language_models/steps").runs[0]
+    lines = [*losses_in(Figures([run], rows, {}))]
+    assert "of 6 comparisons" in lines[2]
+    assert "loses 3." in lines[2]
+    assert [line for line in lines if line.startswith("| net")] == [
+        "| net | 4 | int4 | PyTorch | time | 0.60 |",
+        "| net | 4 | int4 | PyTorch | memory | 0.75 |",
+        "| net | 4 | int8 | PyTorch with checkpoints | time | 0.60 |",
+    ]
+    assert "- not timed: net, 4 tokens, float32: losses differ" in lines
     page = results_page()
+    assert "\n".join(adapter_losses()) in page
     assert page.index("Where odtc loses with adapters") < page.index("### ")

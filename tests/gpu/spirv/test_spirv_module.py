@@ -27,6 +27,7 @@ from tests.gpu.spirv.spirv_tools import (
     non_writable,
     read_only,
     storage_buffers,
+    vectors_loaded,
     vectors_shared,
     vectors_stored,
 )
@@ -269,3 +270,28 @@ def _refusal(kernel: tvm.tirx.PrimFunc) -> str:
     with pytest.raises(BuildError) as error:
         assembled(kernel)
     return str(error.value)
+
+
+def test_vectors_lie_where_a_sum_with_signs_says(made: list[Shader]) -> None:
+    """Terms that vectors divide, and such as do so only together; some are taken away."""
+
+    @parsed.prim_func(private=False, s_tir=True)
+    def main(
+        read: T.Buffer((512,), "float32"),
+        steps: T.Buffer((64,), "int32"),
+        written: T.Buffer((256,), "float32"),
+    ):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        block = T.launch_thread("blockIdx.x", 2)
+        item = T.launch_thread("threadIdx.x", 32)
+        at: T.let = block * 128 + item * 4
+        step: T.let = steps[block * 32 + item]
+        written[T.Ramp(at, 1, 4)] = read[T.Ramp(300 - (item * 8 - step) - step * 5, 1, 4)]
+
+    read = np.arange(512, dtype=np.float32)
+    steps = np.random.default_rng(0).integers(-10, 11, 64).astype(np.int32)
+    first = 300 - np.tile(np.arange(32), 2) * 8 - 4 * steps
+    found = run_kernel("vulkan", main, [read, steps], (256,), planned=False)
+    np.testing.assert_array_equal(found, read[first[:, None] + np.arange(4)].ravel())
+    (shader,) = made
+    assert vectors_loaded(shader) == 1
