@@ -34,7 +34,8 @@ print(json.dumps([trainer.plan.function, len(profiling.profile.steps)]))
 
 
 def test_a_profile_knows_the_plan_that_was_taken(tmp_path: Path) -> None:
-    onnx.save(tower(layers=3), path := tmp_path / "tower.onnx")
+    # Plans that differ by megabytes: what memory the allocator still has is then no place for one.
+    onnx.save(tower(layers=3, size=96), path := tmp_path / "tower.onnx")
     artifact = odtc.compile(path, TARGET, batch=4, memory_budget="auto")
     plans = artifact.manifest.plans
     artifact.save(saved := tmp_path / "m.odtc")
