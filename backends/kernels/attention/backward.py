@@ -11,7 +11,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.attention.arguments import backward_arguments
-from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
+from odtc.backends.kernels.attention.blocks import AttentionBlocks, KeyRange, QuerySpan
 from odtc.backends.kernels.attention.layout import Heads, HeadTensor, Matrix, fill_rows, zeros
 from odtc.backends.kernels.attention.scores import (
     Bias,
@@ -22,6 +22,7 @@ from odtc.backends.kernels.attention.scores import (
     tile_within,
     unmasked,
 )
+from odtc.backends.kernels.attention.seen import SeenKeys
 from odtc.backends.kernels.common.places import index, unflatten
 from odtc.backends.kernels.common.vectors import ramp
 from odtc.backends.kernels.product.panels import Read
@@ -51,20 +52,22 @@ def attention_gradient(heads: Heads, dtypes: Sequence[str], machine: Machine) ->
                 run = _Block(heads, blocks, span, machine)
                 read = [each.of(b, h) for each in (of.q, of.dy, of.out)]
                 run.load(read, (of.top, of.share), (b, h))
+                seen = SeenKeys(heads, of.mask, (b, h), span, lanes)
                 with T.serial(blocks.key_blocks) as part:
                     first, done = blocks.first_key(part)
+                    among = seen.of_block(first, done)
                     bias = bias_of(heads, of.mask, (b, h), span, first, lanes)
                     span.panel(
                         lambda at: run.adjoints(
                             at,
+                            among,
                             lambda n, d: keys(first + n, d),
                             lambda n, e: values(first + n, e),
                             bias,
                         )
                     )
-                    run.skip(done)
-                    run.add_keys(first, *sums)
-                    run.add_queries(lambda n, d: keys(first + n, d))
+                    run.add_keys(first, among, *sums)
+                    run.add_queries(among, lambda n, d: keys(first + n, d))
                 run.finish(of.dq.of(b, h))
             for each in sums:
                 each.finish()
@@ -179,18 +182,21 @@ class _Block:
         count = self._span.count - self._span.done
         self._q, self._dy = (each.near(first, count, most, lanes) for each in (q, dy))
 
-    def adjoints(self, at: ir.Expr, keys: Read, values: Read, bias: Bias | None) -> None:
+    def adjoints(
+        self, at: ir.Expr, among: KeyRange, keys: Read, values: Read, bias: Bias | None
+    ) -> None:
         """Emits probabilities, and the adjoints of scores times the scale, of a panel.
 
         Args:
             at: first query of the panel.
+            among: the keys.
             keys: `(n, d)` to an element.
             values: `(n, e)` to an element.
             bias: the mask.
         """
         heads, blocks = self._heads, self._blocks
-        scores(blocks, at, heads.width, keys, self._q_across, self._shares)
-        scores(blocks, at, heads.depth, values, self._dy_across, self._adjoints)
+        scores(blocks, at, heads.width, keys, self._q_across, self._shares, among)
+        scores(blocks, at, heads.depth, values, self._dy_across, self._adjoints, among)
 
         def vector(n: ir.Expr, span: ir.Expr) -> None:
             mask = bias and bias(n, span)
@@ -203,34 +209,37 @@ class _Block:
             ds = self._shares[n, span] * (self._adjoints[n, span] - self._mean[span])
             T.buffer_store(self._adjoints, unmasked(heads, ds * heads.scale, mask), [n, span])
 
-        blocks.each_vector(index(0), at, vector)
+        blocks.each_vector(among, at, vector)
 
-    def skip(self, done: ir.Expr) -> None:
-        """Emits zeros for the keys that were there before."""
-        if self._blocks.keys % self._blocks.block:
-            lanes = self._machine.lanes
-            with T.serial(done) as n, T.serial(self._blocks.most // lanes) as v:
-                for buffer in (self._shares, self._adjoints):
-                    T.buffer_store(buffer, zeros(lanes), [n, ramp(v * lanes, lanes)])
-
-    def add_keys(self, first: ir.Expr, dk: _Sum, dv: _Sum) -> None:
+    def add_keys(self, first: ir.Expr, among: KeyRange, dk: _Sum, dv: _Sum) -> None:
         """Emits what a block of queries adds to the adjoints of a block of keys and values."""
-        done = self._span.done
-        for total, left, right in (
-            (dk, self._adjoints, self._q),
-            (dv, self._shares, self._dy),
+        done, block = self._span.done, self._blocks.block
+        tiles = [tile_within(self._machine, block, total.width) for total in (dk, dv)]
+        if not among.is_whole:
+            self._clear_around(among, max(tile.rows for tile in tiles))
+        for tile, total, left, right in zip(
+            tiles, (dk, dv), (self._adjoints, self._shares), (self._q, self._dy), strict=True
         ):
             add_product(
-                tile_within(self._machine, self._blocks.block, total.width),
-                total.width,
-                self._blocks.block,
-                self._span.count - done,
+                *(tile, total.width, block, self._span.count - done),
                 lambda n, m, left=left: left[n, done + m],
                 right,
                 lambda n, at, value, total=total: total.add(first + n, at, value),
+                among=among,
             )
 
-    def add_queries(self, keys: Read) -> None:
+    def _clear_around(self, among: KeyRange, rows: int) -> None:
+        """Emits zeros for keys beside a range, which tiles of so many rows reach."""
+        size, lanes = index(self._blocks.block), self._machine.lanes
+        before = T.Bind(tirx.max(among.first - rows, index(0)))
+        behind = T.Bind(tirx.min(among.end + rows, size))
+        for begin, end in ((before, among.first), (among.end, behind)):
+            with T.serial(end - begin) as i, T.serial(self._blocks.most // lanes) as v:
+                for buffer in (self._shares, self._adjoints):
+                    place = [begin + i, ramp(v * lanes, lanes)]
+                    T.buffer_store(buffer, zeros(lanes), place)
+
+    def add_queries(self, among: KeyRange, keys: Read) -> None:
         """Emits what a block of keys adds to the adjoints of the queries."""
 
         def store(m: ir.Expr, at: ir.Expr, value: ir.Expr) -> None:
@@ -243,9 +252,9 @@ class _Block:
             tile_within(self._machine, self._blocks.most, self._heads.width, columns),
             self._width,
             self._span.panels * columns,
-            self._blocks.block,
-            lambda m, n: self._adjoints[n, m],
-            keys,
+            among.count,
+            lambda m, n: self._adjoints[among.first + n, m],
+            lambda n, d: keys(among.first + n, d),
             store,
         )
 

@@ -22,6 +22,26 @@ QUERIES, KEYS = 64, 256
 
 
 @dataclass(frozen=True)
+class KeyRange:
+    """Keys, counted from the first of their block.
+
+    Attributes:
+        first: the first of them.
+        end: that behind the last one.
+        is_whole: whether they are known to be all of their block.
+    """
+
+    first: ir.Expr
+    end: ir.Expr
+    is_whole: bool
+
+    @property
+    def count(self) -> ir.Expr:
+        """How many they are."""
+        return self.end - self.first
+
+
+@dataclass(frozen=True)
 class AttentionBlocks:
     """How queries and keys are cut.
 
@@ -77,7 +97,7 @@ class AttentionBlocks:
         return QuerySpan(self, start, panels, T.Bind(first - start), panels * columns)
 
     def each_vector(
-        self, first: ir.Expr, at: ir.Expr, body: Callable[[ir.Expr, ir.Expr], None]
+        self, among: KeyRange, at: ir.Expr, body: Callable[[ir.Expr, ir.Expr], None]
     ) -> None:
         """Emits `body(key, queries)` for all vectors of a panel's scores, one after the other.
 
@@ -85,12 +105,12 @@ class AttentionBlocks:
         fit into registers.
 
         Args:
-            first: key of the block to begin with.
+            among: keys of the block.
             at: first query of the panel.
             body: is given indices in a block of scores.
         """
-        vectors = self.tile.vectors
-        with T.serial((self.block - first) * vectors) as i:
+        vectors, first = self.tile.vectors, among.first
+        with T.serial(among.count * vectors) as i:
             n, v = T.Bind(first + i // vectors), T.Bind(i % vectors)
             body(n, self.tile.span(v, at))
 

@@ -9,7 +9,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.kernels.attention.arguments import forward_arguments
-from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
+from odtc.backends.kernels.attention.blocks import AttentionBlocks, KeyRange, QuerySpan
 from odtc.backends.kernels.attention.layout import Heads, Matrix, fill_rows, zeros
 from odtc.backends.kernels.attention.scores import (
     Bias,
@@ -19,6 +19,7 @@ from odtc.backends.kernels.attention.scores import (
     scores,
     tile_within,
 )
+from odtc.backends.kernels.attention.seen import SeenKeys
 from odtc.backends.kernels.common.places import unflatten
 from odtc.backends.kernels.common.vectors import ramp, splat
 from odtc.backends.kernels.product.tile import Machine
@@ -50,18 +51,22 @@ def attention_kernel(heads: Heads, machine: Machine) -> tirx.PrimFunc:
             span.across(of.q.of(b, h), right, lanes, heads.scale)
             keys = of.k.of(b, h).near(0, heads.keys, heads.keys, lanes)
             values = of.v.of(b, h).near(0, heads.keys, heads.keys, lanes)
+            seen = SeenKeys(heads, of.mask, (b, h), span, lanes)
             with T.serial(blocks.key_blocks) as part:
                 first, done = blocks.first_key(part)
+                among = seen.of_block(first, done)
                 bias = bias_of(heads, of.mask, (b, h), span, first, lanes)
 
                 def panel(at: ir.Expr) -> None:
                     scores(
-                        blocks, at, heads.width, lambda n, d: keys(first + n, d), right, rows.powers
+                        *(blocks, at, heads.width),
+                        lambda n, d: keys(first + n, d),
+                        *(right, rows.powers, among),
                     )
-                    rows.soften(at, done, bias)
+                    rows.soften(at, among, bias)
 
                 span.panel(panel)
-                rows.add_values(lambda n, e: values(first + n, e))
+                rows.add_values(among, lambda n, e: values(first + n, e))
             rows.finish(of.out.of(b, h), of.top, of.share)
     return made()
 
@@ -94,12 +99,12 @@ class _Rows:
         if blocks.key_blocks > 1:
             fill_rows(self._result, machine.lanes)
 
-    def soften(self, at: ir.Expr, done: ir.Expr, bias: Bias | None) -> None:
+    def soften(self, at: ir.Expr, among: KeyRange, bias: Bias | None) -> None:
         """Emits powers in place of the scores of a panel, and their sums.
 
         Args:
             at: first query of the panel.
-            done: how many of the keys were there before; theirs become zero.
+            among: the keys.
             bias: the mask.
         """
         tile, powers = self._blocks.tile, self.powers
@@ -107,7 +112,8 @@ class _Rows:
         held = T.sblock_alloc_buffer((tile.columns,), "float32")
         for near, far in spans:
             T.buffer_store(held, self._top[far], [near])
-        with T.serial(self._blocks.block) as n:
+        with T.serial(among.count) as i:
+            n = T.Bind(among.first + i)
             for near, far in spans:
                 score = masked(self._heads, powers[n, far], bias and bias(n, far))
                 if bias is not None:
@@ -118,10 +124,6 @@ class _Rows:
                 T.buffer_store(self._shrink, tirx.exp(self._top[far] - held[near]), [far])
                 T.buffer_store(self._total, self._total[far] * self._shrink[far], [far])
             T.buffer_store(self._top, held[near], [far])
-        if self._blocks.keys % self._blocks.block:
-            with T.serial(done) as n:
-                for _, far in spans:
-                    T.buffer_store(powers, zeros(self._lanes), [n, far])
 
         def power(n: ir.Expr, far: ir.Expr) -> None:
             T.buffer_store(powers, tirx.exp(powers[n, far] - self._top[far]), [n, far])
@@ -129,13 +131,13 @@ class _Rows:
 
         if self._is_in_order:
             # LLVM unrolls a loop along keys for such a core, and powers do not fit in registers.
-            self._blocks.each_vector(done, at, power)
+            self._blocks.each_vector(among, at, power)
             return
         # Along the keys of a vector no index has to be taken apart, and its sum is in a register.
-        with T.serial(tile.vectors) as v, T.serial(self._blocks.block - done) as i:
-            power(T.Bind(done + i), tile.span(v, at))
+        with T.serial(tile.vectors) as v, T.serial(among.count) as i:
+            power(T.Bind(among.first + i), tile.span(v, at))
 
-    def add_values(self, right: Bias) -> None:
+    def add_values(self, among: KeyRange, right: Bias) -> None:
         """Emits the product of the powers and the values `(n, e)` of a block of keys."""
 
         def store(m: ir.Expr, at: ir.Expr, value: ir.Expr) -> None:
@@ -148,9 +150,9 @@ class _Rows:
             self._tile,
             self._width,
             self._span.panels * self._blocks.tile.columns,
-            self._blocks.block,
-            lambda m, n: self.powers[n, m],
-            right,
+            among.count,
+            lambda m, n: self.powers[among.first + n, m],
+            lambda n, e: right(among.first + n, e),
             store,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
-from odtc.backends.kernels.attention.blocks import AttentionBlocks, QuerySpan
+from odtc.backends.kernels.attention.blocks import AttentionBlocks, KeyRange, QuerySpan
 from odtc.backends.kernels.attention.layout import Heads, shifted
 from odtc.backends.kernels.common.places import index
 from odtc.backends.kernels.common.vectors import splat
@@ -77,6 +77,7 @@ def scores(
     keys: Read,
     right: tirx.Buffer,
     result: tirx.Buffer,
+    among: KeyRange,
 ) -> None:
     """Emits `result[n, at + m] = sum over d of keys(n, d) * right[d, at + m]` for a panel.
 
@@ -87,11 +88,12 @@ def scores(
         keys: `(n, d)` to an element.
         right: the transposed operand.
         result: a block of scores.
+        among: the keys `n`; some that are no part of it may be computed, too.
     """
     tile = blocks.tile
-    with T.serial(-(-blocks.block // tile.rows)) as t:
+    with T.serial((among.count + (tile.rows - 1)) // tile.rows) as t:
         # The last tile reaches back over results that are there already.
-        n = T.Bind(tirx.min(t * tile.rows, index(blocks.block - tile.rows)))
+        n = T.Bind(tirx.min(among.first + t * tile.rows, index(blocks.block - tile.rows)))
         results = accumulator(tile)
         clear(results, tile)
         accumulate(
@@ -144,6 +146,8 @@ def add_product(
     left: Read,
     right: Read,
     store: Store,
+    *,
+    among: KeyRange | None = None,
 ) -> None:
     """Emits `store(row, at, sum over k of left(row, k) * right(k, at))` for all vectors.
 
@@ -155,6 +159,7 @@ def add_product(
         left: `(row, k)` to an element.
         right: `(k, at)` to a vector; `at` are its columns.
         store: takes a row, columns and a vector.
+        among: rows, where others are zeros, whose products may be left out.
     """
     panels = -(-width // tile.columns)
 
@@ -175,7 +180,18 @@ def add_product(
                     value = tirx.BufferLoad(results, [index(row), tile.span(v)])
                     store(first + row, tile.span(v, at), value)
 
-    with T.serial(rows // tile.rows) as t:
-        some(tile, t * tile.rows)
-    if isinstance(rows, int) and rows % tile.rows:
-        some(tile.of_rows(rows % tile.rows), index(rows - rows % tile.rows))
+    rest = rows % tile.rows if isinstance(rows, int) else 0
+    whole = rows // tile.rows
+    if among is None or among.is_whole:
+        with T.serial(whole) as t:
+            some(tile, t * tile.rows)
+        if rest:
+            some(tile.of_rows(rest), index(whole * tile.rows))
+        return
+    begin = T.Bind(among.first // tile.rows)
+    end = T.Bind(tirx.min((among.end + (tile.rows - 1)) // tile.rows, index(whole)))
+    with T.serial(end - begin) as t:
+        some(tile, T.Bind((begin + t) * tile.rows))
+    if rest:
+        with T.If(among.end > whole * tile.rows), T.Then():
+            some(tile.of_rows(rest), index(whole * tile.rows))

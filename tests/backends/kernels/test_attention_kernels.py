@@ -230,3 +230,48 @@ def test_a_nan_stays_in_its_row() -> None:
         out = drawn.forward(16)[0][0, 0]
         assert np.isfinite(np.delete(out, 4, 0)).all()
         assert (out[4] == 0).all() if safe else np.isnan(out[4]).all()
+
+
+def _causal(queries: int, keys: int) -> np.ndarray:
+    return np.arange(keys) > np.arange(queries)[:, None] + keys - queries
+
+
+# Which keys are hidden from which queries.
+HIDDEN = {
+    "causal": _causal,
+    "window": lambda q, k: _causal(q, k) | (np.arange(k) <= np.arange(q)[:, None] + k - q - 40),
+    "padded behind": lambda q, k: _causal(q, k) | (np.arange(k) >= k - 61),
+    # The first queries see no key at all.
+    "padded in front": lambda q, k: _causal(q, k) | (np.arange(k) < 70),
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+@pytest.mark.parametrize(
+    "sizes",
+    fast_if(
+        lambda sizes: sizes[2] == 197,
+        [(1, 2, 197, 197, 16, 16), (1, 1, 150, 300, 20, 24), (2, 1, 520, 520, 16, 33)],
+    ),
+)
+@pytest.mark.parametrize("lanes", [4, 16])
+def test_masks_of_language_models(hidden: str, sizes: Sizes, lanes: int) -> None:
+    drawn = Drawn.of(heads_of(sizes, "qk"))
+    drawn.mask[0][0, 0] = np.where(
+        HIDDEN[hidden](*sizes[2:4]), np.finfo(np.float32).min, np.float32(0)
+    )
+    check(drawn, lanes)
+
+
+@pytest.mark.parametrize("mask", ["bk", "bqk"])
+def test_nothing_is_computed_of_keys_that_no_query_sees(mask: str) -> None:
+    """What lies there may be anything: it would be NaN in the results."""
+    drawn = Drawn.of(heads_of((2, 2, 100, 300, 16, 16), mask, inner=OUTER))
+    drawn.mask[0][...] = 0
+    drawn.mask[0][0, ..., 150:] = -np.inf
+    check(drawn, 16)
+    for operand in drawn.operands[1:]:
+        operand[0, :, 200:] = np.nan
+    results = drawn.forward(16)
+    for found in (results[0], *drawn.backward(16, results)):
+        assert np.isfinite(found).all()
