@@ -42,6 +42,9 @@ from odtc.backends.kernels.product.tile import Machine, Tile, accumulator
 
 # A panel that is larger than what a core has near it by less is read fast enough.
 _DEEP = 2
+# Panels that a core has near it, where the size of its first level is not known: one is multiplied
+# by many rows.
+_PANELS_NEAR = 8
 # Bytes of a band's copies, and of its sums in a strip; where blocks are fitted to the first level,
 # which cuts products that are not as deep.
 _MOST, _MOST_FIRST = 1 << 23, 1 << 20
@@ -129,7 +132,7 @@ def _least_blocks(depth: int, tile: Tile, machine: Machine) -> int:
     """
     panel = panel_bytes(depth, tile)
     if not machine.first_bytes:
-        return -(-panel // machine.near)
+        return -(-panel * _PANELS_NEAR // machine.near)
     rows = depth * tile.rows * size_of(tile.dtype)
     most = machine.first_bytes * 3 // 2
     return max(-(-panel // machine.first_bytes), -(-(panel + rows) // most))
@@ -207,7 +210,9 @@ def _add_block(left: Rows, right: Panels, cut: _Cut, machine: Machine, sums: tir
                 lambda v, k: tirx.BufferLoad(packed, [panel, k, tile.span(v)]),
             )
 
-        each_tile(high, wide, min(tiles_below(left.depth, tile, machine), tiles), rows_of, add)
+        # The first level has room for a panel, the second for the rows of all tiles.
+        below = tiles_below(left.depth, tile, machine) if machine.first_bytes else tiles
+        each_tile(high, wide, min(below, tiles), rows_of, add)
 
 
 def _store(cut: _Cut, machine: Machine, sums: tirx.Buffer, results: Results) -> None:

@@ -16,7 +16,7 @@ from odtc.backends.kernels.product import deep as deep_product
 from odtc.backends.kernels.product import packed as packed_product
 from odtc.backends.kernels.product.fused import fused_product
 from odtc.backends.kernels.product.matmul import matmul
-from odtc.backends.kernels.product.panel import tiles_below
+from odtc.backends.kernels.product.panel import panel_bytes, tiles_below
 from odtc.backends.kernels.product.tile import Machine, machine_of
 from odtc.backends.write_products import WriteProducts, write_product
 from odtc.passes.graph.absorb_transpose import AbsorbTranspose
@@ -92,6 +92,16 @@ def test_where_terms_are_many() -> None:
         if deep_product.is_deep(depth, tile, machine)
     ]
     assert deep == [8192]
+
+
+def test_a_panel_of_a_block_has_a_part_of_what_is_near() -> None:
+    """Where the first level is not known: all rows are multiplied by it before the next one."""
+    machine = machine_of(512)
+    tile = machine.tile(64, 1024)
+    for depth in (8192, 151936):
+        blocks = deep_product._blocks(depth, tile, machine, 32)
+        assert sum(block.count * block.terms for block in blocks) == depth
+        assert max(panel_bytes(block.terms, tile) for block in blocks) <= machine.near // 8
 
 
 @pytest.mark.parametrize("transposed", [(True, False), (True, True)])
