@@ -7,7 +7,7 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,12 @@ THROUGH = {"opencl": "OpenCL", "vulkan": "Vulkan"}
 
 def steps_of(networks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Samples of steps beside PyTorch's."""
-    return [_step(found) for found in networks if "milliseconds" in found]
+    return [_step(found) for found in _in_float32(networks) if "milliseconds" in found]
+
+
+def _in_float32(networks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that the tables of docs/performance.md are of."""
+    return [each for each in networks if each["about"].get("precision", "float32") == "float32"]
 
 
 def _step(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +60,7 @@ def families_of(networks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "through": THROUGH[_kind(found)],
             "families": _families(found["families"]),
         }
-        for found in networks
+        for found in _in_float32(networks)
         if "families" in found
     ]
 

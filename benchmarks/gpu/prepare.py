@@ -23,11 +23,15 @@ from benchmarks.options import add_sizes, listed
 from odtc.artifact import Artifact
 from odtc.backends.targets import parse_target
 from odtc.core.artifact import bundle as bundles
+from odtc.driver.drafts.fitting import PRECISIONS
 from odtc.runtime_rpc.native.build import GPUS, runtime_library
 
 NETWORKS = ("squeezenet", "resnet50", "mobilenet_v2", "bert_base")
+# Of a first step in mixed precision: no step of these networks overflows.
+LOSS_SCALE = 1024
 # The usual host code of a machine with a GPU, not that of this machine.
 TARGET = "host-opencl{mcpu=x86-64-v3}"
+_PRECISION = "float32, or mixed, which is timed beside PyTorch's autocast (default: float32)"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,7 +40,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("folder", type=Path)
     add("--networks", default=",".join(NETWORKS), help="by name, joined by commas")
     add_sizes(parser, batch=32)
-    add("--target", default=TARGET, help="what to compile for")
+    add("--target", default=TARGET, help="what to compile for: a|b{mcpu=c} is two")
+    add("--precision", default="float32", choices=PRECISIONS, help=_PRECISION)
     return parser
 
 
@@ -46,13 +51,27 @@ def main() -> None:
     console = Console(stderr=True)
     copy_runtime(args.folder)
     for name in listed(args.networks, list(FULL), "network"):
-        folder = args.folder / f"{name}-{parse_target(args.target).kind}"
-        with console.status(f"{name}: compile"):
-            prepare(name, args.batch, args.target, folder)
-        console.print(f"{name}: {folder}")
+        for target in targets_of(args.target):
+            folder = args.folder / folder_of(name, target, args.precision)
+            with console.status(f"{name}: compile"):
+                prepare(name, args.batch, target, folder, args.precision)
+            console.print(f"{name}: {folder}")
 
 
-def prepare(name: str, batch: int, target: str, folder: Path) -> None:
+def targets_of(text: str) -> list[str]:
+    """The targets of a text that joins them by `|`: the options of the last are those of others."""
+    *others, last = text.split("|")
+    name, brace, options = last.partition("{")
+    return [*(f"{each}{brace}{options}" for each in others), f"{name}{brace}{options}"]
+
+
+def folder_of(name: str, target: str, precision: str) -> str:
+    """The folder of a network's step, so that both precisions may lie side by side."""
+    usual = f"{name}-{parse_target(target).kind}"
+    return usual if precision == PRECISIONS[0] else f"{usual}-{precision}"
+
+
+def prepare(name: str, batch: int, target: str, folder: Path, precision: str = "float32") -> None:
     """Compiles one network."""
     entry = dataclasses.replace(FULL[name], batch=batch)
     module = make(entry)
@@ -60,7 +79,14 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
         model = Path(made, "model.onnx")
         x, _ = next(batches(entry))
         export(module, x, model)
-        artifact = odtc.compile(model, target=target, batch=batch, loss=entry.loss)
+        artifact = odtc.compile(
+            model,
+            target=target,
+            batch=batch,
+            loss=entry.loss,
+            precision=precision,
+            optimizer=odtc.Update("sgd", loss_scale=_loss_scale(target, precision)),
+        )
         layers = layers_of(onnx.load(model), batch)
     known = module.state_dict()
     strange = [
@@ -73,8 +99,17 @@ def prepare(name: str, batch: int, target: str, folder: Path) -> None:
         "network": name,
         "layers": [dataclasses.asdict(layer) for layer in layers],
         "batch": batch,
+        "precision": precision,
+        "loss_scale": LOSS_SCALE if precision == "mixed" else None,
+        "notes": list(artifact.manifest.notes),
     }
     write_step(artifact, folder, said)
+
+
+def _loss_scale(target: str, precision: str) -> str | None:
+    """PyTorch's, where gradients may overflow: a step that is left out parts the losses."""
+    may = precision == "mixed" and parse_target(target).has_half_arithmetic
+    return f"dynamic{{initial={LOSS_SCALE}}}" if may else None
 
 
 def write_step(artifact: Artifact, folder: Path, said: Mapping[str, Any]) -> None:

@@ -38,7 +38,8 @@ class GpuCeilings:
     """Measured peaks of the GPU.
 
     Attributes:
-        product: operations a second, of a large float32 product of PyTorch's without TF32.
+        product: operations a second, of a large product of PyTorch's: in float32 without TF32, or
+            of float16, which tensor cores do.
         copy: bytes a second that a copy of a large tensor reads and writes.
     """
 
@@ -57,10 +58,11 @@ class GpuCeilings:
         return max(flops / self.product, moved / self.copy)
 
 
-def measured_ceilings() -> GpuCeilings:
-    """Those of PyTorch's GPU: the best of several tries."""
+def measured_ceilings(precision: str) -> GpuCeilings:
+    """Those of PyTorch's GPU, in `float32` or `mixed` precision: the best of several tries."""
     torch.backends.cuda.matmul.allow_tf32 = False
-    a, b, c = (torch.rand(_SIDE, _SIDE, device="cuda") for _ in range(3))
+    dtype = torch.float32 if precision == "float32" else torch.float16
+    a, b, c = (torch.rand(_SIDE, _SIDE, device="cuda", dtype=dtype) for _ in range(3))
     product = 2 * _SIDE**3 / _least_seconds(lambda: torch.mm(a, b, out=c))
     source = torch.rand(_COPIED // 4, device="cuda")
     target = torch.empty_like(source)

@@ -5,6 +5,7 @@ Of odtc it imports only what needs no TVM: where a GPU is rented, that mostly is
 
 import argparse
 import dataclasses
+import functools
 import json
 import statistics
 import time
@@ -25,30 +26,38 @@ from benchmarks.models.pytorch.table import FULL
 from odtc.comparison.peers.torch_module import LOSSES
 
 # Steps of both that have to agree before anything is timed, and by how much.
-PARITY_STEPS, PARITY = 3, 1e-3
+PARITY_STEPS, PARITY = 3, {"float32": 1e-3, "mixed": 2e-2}
 WARM_UP = 3
+# From a precision to the GPU's.
+Ceilings = Callable[[str], GpuCeilings]
 
 
-def measure(folder: Path, steps: int, ceilings: GpuCeilings) -> dict[str, Any]:
+def measure(folder: Path, steps: int, ceilings: Ceilings) -> dict[str, Any]:
     """Parity, times in milliseconds, profile and families of kernels of one network's step."""
     about = json.loads((folder / "step.json").read_text(encoding="utf-8"))
     entry = dataclasses.replace(FULL[about["network"]], batch=about["batch"])
     module = make(entry)
     ours = OdtcStep(folder, entry.lr)
     sgd = torch.optim.SGD(module.cuda().parameters(), entry.lr)
-    theirs = TorchStep(module, LOSSES[entry.loss], sgd)
+    precision = precision_of(about)
+    theirs = TorchStep(module, LOSSES[entry.loss], sgd, loss_scale=about.get("loss_scale"))
     x, y = next(batches(entry))
     losses = [(ours(x, y), theirs(x, y)) for _ in range(PARITY_STEPS)]
     apart = max(abs(a - b) / abs(b) for a, b in losses)
     found: dict[str, Any] = {"about": about, "losses": losses, "apart": apart, "on": ours.device}
-    if apart > PARITY:
+    if apart > PARITY[precision]:
         return found
     samples = in_turn({"odtc": lambda: ours(x, y), "pytorch": lambda: theirs(x, y)}, steps)
     ours.timed()
     timed, begin, end = ours.timed()
     traced, calls = shares_of(timed, begin, end), calls_of(timed, about["calls"])
-    families = families_of(calls, products_of(calls, layers_in(about)), ceilings)
+    families = families_of(calls, products_of(calls, layers_in(about)), ceilings(precision))
     return found | {"milliseconds": samples, "profile": traced, "families": families}
+
+
+def precision_of(about: Mapping[str, Any]) -> str:
+    """`float32` or `mixed`: what a step was compiled in."""
+    return str(about.get("precision", "float32"))
 
 
 def in_turn(sides: Mapping[str, Callable[[], object]], steps: int) -> dict[str, list[float]]:
@@ -73,8 +82,8 @@ def report(found: Mapping[str, Any], top: int) -> str:
     """One network's lines."""
     about, apart = found["about"], found["apart"]
     head = (
-        f"{about['network']}, batch {about['batch']}, {kind_of(about)} on {found['on']}: "
-        f"losses apart by {apart:.1e}"
+        f"{about['network']}, batch {about['batch']}, {precision_of(about)}, {kind_of(about)} on "
+        f"{found['on']}: losses apart by {apart:.1e}"
     )
     if "milliseconds" not in found:
         return f"{head}: WRONG, not timed: {found['losses']}"
@@ -125,14 +134,19 @@ def main() -> None:
         "steps": args.steps,
     }
     print(", ".join(f"{key} {value}" for key, value in about.items()), flush=True)
-    ceilings = measured_ceilings()
-    print(ceilings.text(), flush=True)
+    ceilings = functools.cache(measured_ceilings)
+    print(ceilings("float32").text(), flush=True)
     found = []
     for path in paths:
         found.append(measure(path.parent, args.steps, ceilings))
         torch.cuda.empty_cache()
         print(report(found[-1], args.top), flush=True)
-    whole = {"run": output.about(), "about": about, "ceilings": ceilings, "networks": found}
+    whole = {
+        "run": output.about(),
+        "about": about,
+        "ceilings": ceilings("float32"),
+        "networks": found,
+    }
     args.output.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
 
 

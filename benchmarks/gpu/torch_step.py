@@ -1,4 +1,8 @@
-"""PyTorch's eager step on the same GPU."""
+"""PyTorch's eager step on the same GPU.
+
+In mixed precision it is what PyTorch's own recipe of it has: `torch.autocast` with float16 around
+the forward pass, and a `GradScaler` that begins where odtc's loss scale does.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,12 +12,15 @@ import torch
 
 
 class TorchStep:
-    """A step in float32 without TF32, which is sent the next batch meanwhile, as odtc's is.
+    """A step in float32 without TF32, or in mixed precision.
+
+    It is sent the next batch meanwhile, as odtc's is.
 
     Args:
         module: on the GPU.
         loss: of what the module returns and the labels.
         optimizer: of the module's parameters.
+        loss_scale: of the first step in mixed precision; None in float32.
     """
 
     def __init__(
@@ -21,10 +28,15 @@ class TorchStep:
         module: torch.nn.Module,
         loss: Callable[[Any, torch.Tensor], torch.Tensor],
         optimizer: torch.optim.Optimizer,
+        *,
+        loss_scale: float | None = None,
     ) -> None:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         self._module, self._loss, self._optimizer = module, loss, optimizer
+        mixed = loss_scale is not None
+        self._autocast = torch.autocast("cuda", torch.float16, enabled=mixed)
+        self._scaler = torch.amp.GradScaler("cuda", init_scale=loss_scale or 1.0, enabled=mixed)
         self._uploads = torch.cuda.Stream()
         self._pinned: list[torch.Tensor] = []
         self._next: list[torch.Tensor] = []
@@ -41,8 +53,10 @@ class TorchStep:
         torch.cuda.current_stream().wait_stream(self._uploads)
         *inputs, label = self._next
         self._optimizer.zero_grad()
-        loss = self._loss(self._module(*inputs), label)
-        loss.backward()
-        self._optimizer.step()
+        with self._autocast:
+            loss = self._loss(self._module(*inputs), label)
+        self._scaler.scale(loss).backward()
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
         self._send()
         return loss.item()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.prepare import copy_runtime, prepare
+from benchmarks.gpu.prepare import copy_runtime, folder_of, prepare, targets_of
 from benchmarks.gpu.profile import calls_of, shares_of
 from benchmarks.gpu.program_calls import without_parts
 from benchmarks.gpu.roofline import GpuCeilings, families_of, family_of
@@ -24,16 +24,23 @@ from benchmarks.kernel_time.products import (
 )
 from benchmarks.models.pytorch.spec import batches
 from benchmarks.models.pytorch.table import FULL
+from odtc.driver.drafts.fitting import PRECISIONS
 from tests.gpu.on_device import KINDS
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kernel_of_a_step_has_its_time_and_its_family(kind: str, tmp_path: Path) -> None:
+def test_every_kernel_of_a_step_has_its_time_and_its_family(
+    kind: str, precision: str, tmp_path: Path
+) -> None:
     copy_runtime(tmp_path)
-    prepare("lenet", 4, f"host-{kind}", tmp_path / "step")
+    prepare("lenet", 4, f"host-{kind}", tmp_path / "step", precision)
     step = OdtcStep(tmp_path / "step", lr=0.01)
     x, y = next(batches(FULL["lenet"]))
-    step({name: array[:4] for name, array in x.items()}, y[:4])
+    # Of random labels of ten classes, whatever the loss is scaled by.
+    assert step({name: array[:4] for name, array in x.items()}, y[:4]) == pytest.approx(
+        2.3, rel=0.1
+    )
     timed, begin, end = step.timed()
     shares, calls = shares_of(timed, begin, end), calls_of(timed, step.about["calls"])
     assert len(calls) > 20
@@ -116,3 +123,17 @@ def test_steps_are_timed_where_there_is_no_compiler() -> None:
     absent = "import sys; sys.modules.update(tvm=None, tvm_ffi=None, onnx=None)"
     code = f"{absent}; import benchmarks.gpu.run"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_several_targets_and_precisions_lie_side_by_side() -> None:
+    assert targets_of("host-opencl|host-vulkan{mcpu=x86-64-v3}") == [
+        "host-opencl{mcpu=x86-64-v3}",
+        "host-vulkan{mcpu=x86-64-v3}",
+    ]
+    assert targets_of("host-opencl") == ["host-opencl"]
+    folders = {
+        folder_of("lenet", target, precision)
+        for target in ("host-opencl", "host-vulkan{mcpu=x86-64-v3}")
+        for precision in PRECISIONS
+    }
+    assert folders == {"lenet-opencl", "lenet-vulkan", "lenet-opencl-mixed", "lenet-vulkan-mixed"}
