@@ -27,7 +27,7 @@ class Gpu(MachineModel):
         argument_bytes: most bytes of a kernel's arguments in OpenCL.
         buffers: most buffers of a kernel in Vulkan; None where the device is queried.
         half: interfaces through which it computes with float16, by TVM's names of their targets.
-        multiplies_half: whether products multiply float16, where that pays.
+        multiplies_half: whether products round what they multiply to float16, where that pays.
     """
 
     group: int = 256

@@ -41,7 +41,9 @@ class Results:
 
     def lanes(self, most: int) -> int:
         """Results that are stored at once: of so many columns of an item, at most."""
-        run = 1 if self.side_by_side is None else run_of(self.tensor, self.side_by_side)
+        run = 1
+        if self.side_by_side is not None and str(self.tensor.dtype) == _TYPE:
+            run = run_of(self.tensor, self.side_by_side)
         return next(lanes for lanes in (4, 2, 1) if most % lanes == 0 and run % lanes == 0)
 
     def store(self, n: ir.Expr, m: ir.Expr, p: ir.Expr, value: ir.Expr) -> None:

@@ -71,14 +71,14 @@ class ProductOperand:
     def lanes(self, terms: int, width: int, dtype: str) -> int:
         """Elements to read at once, for slices of so many terms by a width, in a dtype.
 
-        Float16 is rounded, element by element; the smallest tiles have no vector of a row.
+        Codes become float32 alone; the smallest tiles have no vector of a row.
         """
         if self.codes:
-            lanes = codes_at_once(self.codes)
+            lanes = codes_at_once(self.codes) if dtype == "float32" else 1
         else:
             lanes = _AT_ONCE if self.run % _AT_ONCE == 0 else 1
         is_whole = (terms if self.along_sum else width) % lanes == 0
-        return lanes if is_whole and dtype == "float32" else 1
+        return lanes if is_whole else 1
 
 
 class Shared:
@@ -190,7 +190,9 @@ class Copy:
                 row, column = (at, term.flat) if self._operand.along_sum else (term.flat, at)
                 self._codes.keep(turn, tests, row, column)
                 return
-            value = neighbours(self._operand.read(n, at, term), self._lanes)
+            value = self._operand.read(n, at, term)
+            if self._lanes > 1:
+                value = neighbours(_as_stored(value), self._lanes)
             value = rounded(value, self._near.dtype)
             if tests:
                 value = tirx.if_then_else(tirx.all(*tests), value, zero)
@@ -243,6 +245,11 @@ class Copy:
             return flat % vectors * lanes, flat // vectors
         vectors = self._near.width // lanes
         return flat // vectors, flat % vectors * lanes
+
+
+def _as_stored(element: ir.Expr) -> ir.Expr:
+    """A plain read of a tensor without the conversion of what it reads."""
+    return element.value if isinstance(element, tirx.Cast) else element
 
 
 def neighbours(element: ir.Expr, lanes: int) -> ir.Expr:

@@ -14,8 +14,9 @@ from odtc.backends.kernels.convolution.grid import ConvolutionAxis
 
 
 def run_of(tensor: Readable, first: int) -> int:
-    """Elements of the axes from `first` on; 1 of a tensor that is computed or is not float32."""
-    if not isinstance(tensor, tirx.Buffer) or str(getattr(tensor, "dtype", None)) != "float32":
+    """Elements of the axes from `first` on; 1 of a tensor that is computed or not of floats."""
+    dtype = str(getattr(tensor, "dtype", None))
+    if not isinstance(tensor, tirx.Buffer) or dtype not in ("float32", "float16"):
         return 1
     return math.prod(int(size) for size in tensor.shape[first:])
 

@@ -177,14 +177,10 @@ def _decided(usual: Tiling, extent: ProductExtent, gpu: Gpu) -> Tiling:
 
 
 def _sliced(tile: Tiling, gpu: Gpu) -> Tiling:
-    """A tile with the terms of its slices: of float16, at most those that are added up in it."""
+    """A tile with the terms of its slices."""
     arithmetic = tile.arithmetic
     tiles = {n: replace(tile, arithmetic=replace(arithmetic, terms=n)) for n in _SLICES}
-    slices = [
-        (n,)
-        for n, each in tiles.items()
-        if _fits(each, gpu) and (arithmetic.dtype == SINGLE.dtype or n <= HALF.terms)
-    ]
+    slices = [(n,) for n, each in tiles.items() if _fits(each, gpu)]
     (terms,) = gpu.decide("slice", slices, (arithmetic.terms,))
     return tiles[terms]
 
@@ -195,9 +191,8 @@ def _arithmetic(extent: ProductExtent, gpu: Gpu) -> Arithmetic:
 
 
 def _fits(tiling: Tiling, gpu: Gpu) -> bool:
-    is_whole = tiling.columns % tiling.arithmetic.lanes == 0
     is_small = tiling.rows * tiling.columns <= gpu.accumulators
-    return tiling.local_bytes <= gpu.local_bytes and is_small and is_whole
+    return tiling.local_bytes <= gpu.local_bytes and is_small
 
 
 def apart(terms: int) -> int:

@@ -16,9 +16,14 @@ from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, load_vector
 from odtc.backends.spirv.intrinsics import call
 from odtc.backends.spirv.kernel import KernelWriter
-from odtc.backends.spirv.memory.shared import are_whole_vectors, elements, load_shared
+from odtc.backends.spirv.memory.shared import (
+    are_whole_vectors,
+    elements,
+    is_vector_of_halves,
+    load_vectors,
+)
 from odtc.backends.spirv.opcodes import Glsl, Op, StorageClass
-from odtc.backends.spirv.types import BOOL, ScalarKind
+from odtc.backends.spirv.types import BOOL, FLOAT32, ScalarKind
 
 Translate = Callable[[KernelWriter, Any], Value]
 
@@ -161,8 +166,21 @@ def _select(kernel: KernelWriter, node: Any) -> Value:
 
 
 def _cast(kernel: KernelWriter, node: Any) -> Value:
-    source, target = kernel.kind(node.value), kernel.kind(node)
+    (source, lanes), target = kernel.type_of(node.value.ty), kernel.kind(node)
+    is_widened = is_vector_of_halves(source, lanes) and target == FLOAT32
+    if is_widened and _is_at_once(kernel, node.value):
+        # Without an instruction that takes a float16: not every device that stores it has any.
+        place, (index,) = kernel.buffers[node.value.source], node.value.indices
+        return load_vector(kernel, place, index.base, lanes, target)
     return tuple(cast(kernel, source, target, each) for each in kernel.value(node.value))
+
+
+def _is_at_once(kernel: KernelWriter, node: Any) -> bool:
+    """Whether a value is neighbours of a storage buffer that are loaded at once."""
+    if not isinstance(node, ir.TensorLoad) or len(node.indices) != 1:
+        return False
+    place, kind = kernel.buffers[node.source], kernel.kind(node)
+    return is_vector_of_floats(kernel, place, kind, node.indices[0])
 
 
 def _number(kernel: KernelWriter, node: Any) -> Value:
@@ -203,7 +221,7 @@ def _load(kernel: KernelWriter, node: Any) -> Value:
     if is_vector_of_floats(kernel, place, kind, index):
         return load_vector(kernel, place, index.base, int(index.lanes))
     if are_whole_vectors(place, lanes := kernel.type_of(node.ty)[1]):
-        return load_shared(kernel, place, index, lanes)
+        return load_vectors(kernel, place, index, lanes)
     of = kernel.types.scalar(place.stored)
     loaded = [kernel.body.value(Op.LOAD, of, each) for each in elements(kernel, place, index)]
     if place.storage is StorageClass.STORAGE_BUFFER:

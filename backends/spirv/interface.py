@@ -22,7 +22,7 @@ from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.memory.quotients import quotient
 from odtc.backends.spirv.memory.shared import lanes_at_once
 from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
-from odtc.backends.spirv.types import FLOAT32, INT32, UINT32, ScalarKind
+from odtc.backends.spirv.types import FLOAT16, FLOAT32, INT32, UINT32, ScalarKind
 
 # Bytes of push constants that every device takes, and bytes of each scalar.
 _PUSHED, _SCALAR = 128, 8
@@ -90,7 +90,13 @@ def mark_read_only(kernel: KernelWriter) -> None:
             kernel.module.forbid_writing(kernel.structs[each])
 
 
-def load_vector(kernel: KernelWriter, place: BufferPlace, first: ir.Expr, lanes: int) -> Value:
+def load_vector(
+    kernel: KernelWriter,
+    place: BufferPlace,
+    first: ir.Expr,
+    lanes: int,
+    target: ScalarKind | None = None,
+) -> Value:
     """Loads neighbours of a storage buffer at once, from a multiple of so many elements on.
 
     Args:
@@ -98,10 +104,14 @@ def load_vector(kernel: KernelWriter, place: BufferPlace, first: ir.Expr, lanes:
         place: of the buffer.
         first: int32, the index of the first one.
         lanes: how many, a power of two.
+        target: the kind to convert them to, if they are floats of another one.
     """
     of = kernel.types.vector(place.stored, lanes)
     loaded = kernel.body.value(Op.LOAD, of, _vector(kernel, place, first, lanes))
-    scalar = kernel.types.scalar(place.stored)
+    kind = target or place.stored
+    scalar = kernel.types.computed(kind)
+    if kind != place.stored:
+        loaded = kernel.body.pure(Op.F_CONVERT, kernel.types.vector(kind, lanes), loaded)
     return tuple(
         kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, loaded, lane) for lane in range(lanes)
     )
@@ -126,10 +136,10 @@ def is_vector_of_floats(
 ) -> bool:
     """Whether neighbours of a storage buffer are read or written at once.
 
-    Only kernels that are written by hand do so with two or four numbers of 32 bits, which lie at
-    multiples of their vectors.
+    Only kernels that are written by hand do so with two or four numbers, which lie at multiples of
+    their vectors.
     """
-    is_float = kind == place.stored == FLOAT32
+    is_float = kind == place.stored and kind in (FLOAT16, FLOAT32)
     return place.binding is not None and is_float and lanes_at_once(index) > 0
 
 

@@ -158,14 +158,25 @@ class KernelWriter:
         return self.body.pure(Op.ACCESS_CHAIN, of, place.variable, *before, *path)
 
     def allocate(
-        self, storage: StorageClass, kind: ScalarKind, lanes: int, length: int
+        self, storage: StorageClass, kind: ScalarKind, lanes: int, length: int, wide: int
     ) -> BufferPlace:
-        """An array of private or shared memory, of so many elements."""
-        array = self.types.array(kind, lanes * length)
+        """An array of private or shared memory, of so many elements.
+
+        Args:
+            storage: of it.
+            kind: of its scalars.
+            lanes: scalars of an element.
+            length: elements.
+            wide: scalars of each vector that the array consists of, or 1.
+        """
+        size = -(-length * lanes // wide)
+        of = self.types
+        array = of.array(kind, size) if wide == 1 else of.vectors(kind, wide, size)
         if storage is StorageClass.FUNCTION:
-            return BufferPlace(self.body.private(array), storage, kind, lanes)
-        pointer = self.types.pointer(storage, array)
-        return BufferPlace(self.module.variable(pointer, storage), storage, kind, lanes)
+            variable = self.body.private(array)
+        else:
+            variable = self.module.variable(self.types.pointer(storage, array), storage)
+        return BufferPlace(variable, storage, kind, lanes, wide=wide)
 
     def input(self, which: int, axis: int) -> int:
         """A builtin number of a work-item, as uint32."""

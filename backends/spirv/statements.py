@@ -11,10 +11,10 @@ from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, store_vector
 from odtc.backends.spirv.kernel import KernelWriter
 from odtc.backends.spirv.memory.shared import (
-    allocate_vectors,
     are_whole_vectors,
     elements,
-    store_shared,
+    is_vector_of_halves,
+    store_vectors,
 )
 from odtc.backends.spirv.opcodes import BuiltIn, Op, StorageClass
 from odtc.backends.spirv.types import UINT32
@@ -74,7 +74,7 @@ def _store(kernel: KernelWriter, node: Any) -> None:
     values = kernel.value(node.value)
     kernel.written.add(place.variable)
     if are_whole_vectors(place, len(values)):
-        store_shared(kernel, place, index, values)
+        store_vectors(kernel, place, index, values)
         return
     is_apart = place.binding in kernel.only_vectors
     if is_apart and is_vector_of_floats(kernel, place, kind, index):
@@ -100,10 +100,9 @@ def _allocate(kernel: KernelWriter, node: Any) -> None:
         raise kernel.unknown(f"{scope or 'global'} memory of its own")
     kind, lanes = kernel.type_of(buffer)
     length = math.prod(int(size) for size in buffer.shape)
-    if wide := kernel.read_in_vectors.get(buffer):
-        kernel.buffers[buffer] = allocate_vectors(kernel, lanes, length, wide)
-        return
-    kernel.buffers[buffer] = kernel.allocate(_SCOPES[scope], kind, lanes, length)
+    is_packed = scope == "local" and is_vector_of_halves(kind, lanes)
+    wide = lanes if is_packed else kernel.read_in_vectors.get(buffer, 1)
+    kernel.buffers[buffer] = kernel.allocate(_SCOPES[scope], kind, lanes, length, wide)
 
 
 def _attribute(kernel: KernelWriter, node: Any) -> None:

@@ -48,7 +48,7 @@ class ScalarKind:
 
 BOOL, UINT8 = ScalarKind("bool", 8), ScalarKind("uint", 8)
 INT32, UINT32 = ScalarKind("int", 32), ScalarKind("uint", 32)
-FLOAT32 = ScalarKind("float", 32)
+FLOAT16, FLOAT32 = ScalarKind("float", 16), ScalarKind("float", 32)
 
 
 @functools.cache
@@ -99,8 +99,9 @@ class Types:
         return self._module.type(Op.TYPE_ARRAY, self.computed(kind), size)
 
     def vectors(self, kind: ScalarKind, lanes: int, length: int) -> int:
-        """The id of the type of an array of vectors in shared memory."""
+        """The id of the type of an array of vectors in private or shared memory."""
         size = self.constant(UINT32, length)
+        self.computed(kind)
         return self._module.type(Op.TYPE_ARRAY, self.vector(kind, lanes), size)
 
     def in_buffer(self, kind: ScalarKind) -> None:

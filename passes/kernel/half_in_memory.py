@@ -77,7 +77,7 @@ def _computing_wide(
         if isinstance(node, ir.TensorLoad):
             return load(node) if _is_half(node) else node
         if isinstance(node, tirx.Cast):
-            return node.value.astype(WIDE if _is_half(node) else str(node.ty.dtype))
+            return node.value.astype(_wide(node))
         rebuild = _REBUILT.get(_kind(node))
         return rebuild(node) if rebuild and _is_half(node) else node
 
@@ -89,7 +89,12 @@ def _computing_wide(
 
 
 def _is_half(node: ir.Expr) -> bool:
-    return str(getattr(node.ty, "dtype", "")) == HALF
+    return str(getattr(node.ty, "dtype", "")).partition("x")[0] == HALF
+
+
+def _wide(node: ir.Expr) -> str:
+    """The type of a value that is float16, when it is widened."""
+    return str(node.ty.dtype).replace(HALF, WIDE)
 
 
 def _kind(node: Any) -> str:
@@ -105,6 +110,7 @@ def _of_two(node: Any) -> ir.Expr:
 _REBUILT: dict[str, Callable[[Any], ir.Expr]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Min", "Max"), _of_two),
     "FloatImm": lambda node: tirx.const(node.value, WIDE),
+    "Broadcast": lambda node: tirx.Broadcast(node.value, node.lanes),
     "Select": lambda node: tirx.Select(node.condition, node.true_value, node.false_value),
     **dict.fromkeys(_CHOICES, lambda node: tirx.if_then_else(*node.args)),
 }
@@ -116,7 +122,12 @@ def _address(source: tirx.Buffer, indices: Any) -> ir.Expr:
 
 def _load_function(node: Any) -> ir.Expr:
     # What is called is opaque: no pass may take two of these for one, with a store between them.
-    return tirx.call_extern(WIDE, "vload_half", 0, _address(node.source, node.indices))
+    *outer, last = node.indices
+    if not isinstance(last, tirx.Ramp):
+        return tirx.call_extern(WIDE, "vload_half", 0, _address(node.source, node.indices))
+    # Kernels read vectors where these lie at multiples of their size.
+    name = f"vloada_half{int(last.lanes)}"
+    return tirx.call_extern(_wide(node), name, 0, _address(node.source, [*outer, last.base]))
 
 
 def _store_function(node: tirx.BufferStore) -> tirx.Stmt:
@@ -128,5 +139,5 @@ def _store_cast(node: tirx.BufferStore) -> tirx.Stmt:
     return tirx.BufferStore(node.buffer, tirx.Cast(HALF, node.value), list(node.indices))
 
 
-_BY_CAST = (lambda node: tirx.Cast(WIDE, node), _store_cast)
+_BY_CAST = (lambda node: tirx.Cast(_wide(node), node), _store_cast)
 _BY_FUNCTION = (_load_function, _store_function)

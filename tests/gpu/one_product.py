@@ -27,12 +27,13 @@ def product(
     gpu: Gpu,
 ) -> np.ndarray:
     """Twice the product and one, so that a tail is applied to each result once."""
-    shapes = [list(each.shape) for each in arrays] + [list(out)]
+    arguments = [(list(each.shape), str(each.dtype)) for each in arrays]
+    arguments += [(list(out), "float32")]
     with tvm.target.Target(kind), IRBuilder() as builder:
         with T.prim_func(s_tir=True):
             T.func_name("main")
             T.func_attr({"tirx.noalias": True})
-            buffers = [T.arg(f"a{i}", T.buffer(shape)) for i, shape in enumerate(shapes)]
+            buffers = [T.arg(f"a{i}", T.buffer(*each)) for i, each in enumerate(arguments)]
             tail = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v * 2.0 + 1.0)
             LOOPS[family](tail, gpu)
         kernel = builder.get()

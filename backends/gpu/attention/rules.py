@@ -29,6 +29,7 @@ def gpu_attention_rules(gpu: Gpu) -> dict[str, Rule]:
 def has_kernel(gpu: Gpu) -> Callable[[relax.Call], bool]:
     """Whether a GPU has kernels for an attention, or for its gradient; others are spelled out.
 
-    Kernels multiply float32. Where float16 is asked for, products do it in their place.
+    Kernels multiply float32, in mixed precision too: as products and a softmax of their own,
+    scores would go to memory and back.
     """
-    return lambda call: not gpu.multiplies_half and tile_of(heads_of(call), gpu) is not None
+    return lambda call: tile_of(heads_of(call), gpu) is not None

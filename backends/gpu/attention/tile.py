@@ -45,7 +45,7 @@ class AttentionTile:
     @property
     def arithmetic(self) -> Arithmetic:
         """Of its products."""
-        return Arithmetic("float32", self.terms, 1)
+        return Arithmetic("float32", self.terms)
 
     def numbers(self, heads: Heads) -> tuple[int, int, int, int]:
         """Float32 of what a group shares: slices of rows and of columns, scores, and of each row.

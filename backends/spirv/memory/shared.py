@@ -1,7 +1,8 @@
 """Memory that is read in vectors: an array of them, where it would be one of floats.
 
 A driver cannot tell that some floats of an array lie at a multiple of their size, and would load
-each by itself. Where they are stored by fours, items side by side would wait for one bank.
+each by itself. Where they are stored by fours, items side by side would wait for one bank. In
+private memory only vectors of float16 are such arrays: two of them fit in a register.
 """
 
 from typing import Any
@@ -12,11 +13,12 @@ from tvm import ir, tirx
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.memory.quotients import quotient
-from odtc.backends.spirv.opcodes import Op, StorageClass
-from odtc.backends.spirv.types import FLOAT32
+from odtc.backends.spirv.opcodes import Op
+from odtc.backends.spirv.types import FLOAT16, ScalarKind
 
-# Floats that are read or written at once.
+# Floats that are read or written at once, and the types of such vectors.
 _AT_ONCE = (2, 4)
+_VECTORS = {f"{of}x{lanes}": lanes for of in ("float16", "float32") for lanes in _AT_ONCE}
 
 
 def read_in_vectors(function: tirx.PrimFunc) -> dict[Any, int]:
@@ -31,9 +33,8 @@ def read_in_vectors(function: tirx.PrimFunc) -> dict[Any, int]:
 
     def look(node: ir.TensorLoad) -> None:
         root = roots.of(node.source)
-        for lanes in _AT_ONCE:
-            if str(node.ty.dtype) == f"float32x{lanes}":
-                found[root] = min(lanes, found.get(root, lanes))
+        if lanes := _VECTORS.get(str(node.ty.dtype)):
+            found[root] = min(lanes, found.get(root, lanes))
 
     tvm_ffi.structural_walk(function.body, (ir.TensorLoad, look))
     inner = found.keys() - {*function.params}
@@ -92,12 +93,9 @@ def lanes_at_once(index: ir.Expr) -> int:
     return int(index.lanes) if is_run else 0
 
 
-def allocate_vectors(kernel: KernelWriter, lanes: int, length: int, wide: int) -> BufferPlace:
-    """An array of vectors of `wide` floats, for so many elements of `lanes` floats each."""
-    of = kernel.types.vectors(FLOAT32, wide, -(-length * lanes // wide))
-    pointer = kernel.types.pointer(StorageClass.WORKGROUP, of)
-    variable = kernel.module.variable(pointer, StorageClass.WORKGROUP)
-    return BufferPlace(variable, StorageClass.WORKGROUP, FLOAT32, lanes, wide=wide)
+def is_vector_of_halves(kind: ScalarKind, lanes: int) -> bool:
+    """Whether a value is float16 that are read or written at once."""
+    return kind == FLOAT16 and lanes in _AT_ONCE
 
 
 def are_whole_vectors(place: BufferPlace, lanes: int) -> bool:
@@ -105,10 +103,10 @@ def are_whole_vectors(place: BufferPlace, lanes: int) -> bool:
     return place.wide > 1 and lanes % place.wide == 0
 
 
-def load_shared(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes: int) -> Value:
+def load_vectors(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes: int) -> Value:
     """Loads so many floats, a vector at once."""
-    of = kernel.types.vector(FLOAT32, place.wide)
-    scalar = kernel.types.scalar(FLOAT32)
+    of = kernel.types.vector(place.stored, place.wide)
+    scalar = kernel.types.scalar(place.stored)
     loaded = [
         kernel.body.value(Op.LOAD, of, each) for each in _vectors(kernel, place, index, lanes)
     ]
@@ -119,9 +117,9 @@ def load_shared(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes:
     )
 
 
-def store_shared(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, value: Value) -> None:
+def store_vectors(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, value: Value) -> None:
     """Stores floats, a vector at once."""
-    of, wide = kernel.types.vector(FLOAT32, place.wide), place.wide
+    of, wide = kernel.types.vector(place.stored, place.wide), place.wide
     for number, pointer in enumerate(_vectors(kernel, place, index, len(value))):
         part = value[number * wide : (number + 1) * wide]
         whole = kernel.body.pure(Op.COMPOSITE_CONSTRUCT, of, *part)
@@ -148,7 +146,7 @@ def _vectors(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes: in
     """Pointers to the vectors of an index: of an element, or of neighbours from a multiple on."""
     first = _first(place, index)
     kind, (at, _) = kernel.kind(first), quotient(kernel, first, place.wide)
-    pointer = kernel.types.pointer(place.storage, kernel.types.vector(FLOAT32, place.wide))
+    pointer = kernel.types.pointer(place.storage, kernel.types.vector(place.stored, place.wide))
     places = [at]
     for number in range(1, lanes // place.wide):
         places.append(kernel.compute(Op.I_ADD, kind, at, kernel.constant(kind, number)))
