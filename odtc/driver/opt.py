@@ -82,11 +82,12 @@ def pipeline_options(target: Target, options: StepOptions) -> PipelineOptions:
                 hint="leave it out; `odtc compile --print-ir-after` takes a --memory-budget",
             )
     mixed = wants_mixed(options)
+    has_half = mixed and target.has_half_arithmetic
     layouts = layout_choice(target, options.layout, is_mixed=mixed, is_tight=False)
     return PipelineOptions(
-        family_of(target, has_half=mixed and target.has_half_arithmetic),
+        family_of(target, has_half=has_half),
         TRAIN_STEP,
-        rewrites_of(target, layouts, saves_half=mixed),
+        rewrites_of(target, layouts, saves_half=mixed, has_half=has_half),
         schedule=schedule_passes(target),
     )
 

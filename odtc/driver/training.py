@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odtc.backends.targets import Target
+from odtc.backends.targets import CPU, Target
 from odtc.core.process.progress import Progress
 from odtc.core.specs import Role
 from odtc.driver.drafts.draft import Draft
@@ -45,7 +45,12 @@ class Step:
         from odtc.autoschedule.table import schedule_passes
 
         source = self.source
-        rewrites = rewrites_of(source.target, source.layouts, saves_half=source.saves_half)
+        rewrites = rewrites_of(
+            source.target,
+            source.layouts,
+            saves_half=source.saves_half,
+            has_half=source.has_half,
+        )
         schedule = schedule_passes(source.target)
         return self.training.module, source.target, TRAIN_STEP, schedule, rewrites
 
@@ -61,19 +66,27 @@ class Step:
         return sum(item.spec.nbytes for item in self.training.arguments if item.role in roles)
 
 
-def rewrites_of(target: Target, layouts: LayoutChoice, *, saves_half: bool) -> "Pipeline":
+def rewrites_of(
+    target: Target, layouts: LayoutChoice, *, saves_half: bool, has_half: bool = False
+) -> "Pipeline":
     """The passes over the Relax operators of a step that its options ask for.
 
     Args:
         target: of the compile.
         layouts: of images.
         saves_half: whether what the backward reads is stored as float16.
+        has_half: whether products may multiply float16.
     """
     # Kernels come with them, which a dry run goes without.
     from odtc.passes.graph.half_storage import HalfStorage
 
     # Kernels of images with channels last read float32.
-    return (HalfStorage(TRAIN_STEP),) if saves_half else layouts.passes(target)
+    products_round = has_half and target.kind != CPU
+    return (
+        (HalfStorage(TRAIN_STEP, products_round=products_round),)
+        if saves_half
+        else layouts.passes(target)
+    )
 
 
 def differentiate(draft: Draft, progress: Progress, smaller: Sequence[Graph] = ()) -> Step:

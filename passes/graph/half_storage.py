@@ -4,7 +4,8 @@ The forward pass computes in float32; each tensor that outlives it is stored as 
 again where the backward reads it (delayed precision reduction: Jain et al., "Gist: Efficient Data
 Encoding for Deep Neural Network Training", ISCA 2018, section 4). The loss is that of float32,
 weights and their gradients stay float32, and saved tensors take half the bytes. Values beyond
-float16's range are stored as its largest.
+float16's range are stored as its largest. Where products round what they multiply anyway, those of
+the forward pass read what is stored, too, and what nothing else reads is not written as float32.
 
 Known limit: while a tensor is cast, both copies are alive, and a kernel that is not fused with the
 cast gets a widened copy of its own.
@@ -36,6 +37,7 @@ _LARGE = {name: each.large for name, each in OPERATORS.items() if each.large}
 # The loss is taken from these, in float32 as everywhere. Its derivative is marked as a constant; an
 # element's share of a mean may lie below what float16 can hold.
 _EXACT = ("relax.nn.log_softmax", "relax.grad.no_grad")
+_PRODUCTS = ("relax.matmul", "relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -161,7 +163,7 @@ class _Storage(PyExprMutator):
         self._reshaped = reshaped
         self._same = same
         self._narrow: dict[relax.Var, relax.Var] = {}
-        self.in_backward = False
+        self.reads_stored = False
 
     def narrow(self, variable: relax.Var) -> None:
         """Stores a tensor in half precision if it is to be saved."""
@@ -178,17 +180,18 @@ class _Storage(PyExprMutator):
     def visit_dataflow_var_(self, op: relax.Var) -> relax.Expr:
         """Replaces a variable that is read here."""
         op = self._same.get(op, op)
-        return self._wide(op) if self.in_backward else op
+        found = self._stored(op) if self.reads_stored else None
+        return op if found is None else self._builder.emit(R.astype(found, "float32"))
 
-    def _wide(self, variable: relax.Var) -> relax.Expr:
-        if variable in self._narrow:
-            return self._builder.emit(R.astype(self._narrow[variable], "float32"))
-        if variable in self._reshaped:
-            call = self._reshaped[variable]
-            source = self._wide(call.args[0])
-            if source is not call.args[0]:
-                return self._builder.emit(R.reshape(source, call.args[1]))
-        return variable
+    def _stored(self, variable: relax.Var) -> relax.Expr | None:
+        """What is stored of a variable, in its shape: nothing but a cast is left to a reader."""
+        if variable in self._narrow or variable not in self._reshaped:
+            return self._narrow.get(variable)
+        call = self._reshaped[variable]
+        source = self._stored(call.args[0])
+        if source is None:
+            return None
+        return self._builder.emit(R.reshape(source, call.args[1]))
 
 
 @dataclass(frozen=True)
@@ -198,11 +201,14 @@ class HalfStorage(Pass):
     Attributes:
         function: name of the training step: one dataflow block, whose first result is the loss.
         least: tensors of fewer elements stay as they are.
+        products_round: whether products multiply float16: those of the forward pass read what is
+            stored then, too, small and depthwise ones among them, which do not round by themselves.
     """
 
     name: ClassVar[str] = "half-storage"
     function: str = field(repr=False)
     least: int = 1024
+    products_round: bool = False
 
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the training step."""
@@ -219,7 +225,11 @@ class HalfStorage(Pass):
         with rebuilding(module, self.function) as builder:
             storage = _Storage(builder, saved, reshaped, bindings.same)
             for index, binding in enumerate(bindings.every):
-                storage.in_backward = index >= bindings.forward and is_reader(binding)
+                storage.reads_stored = (
+                    is_reader(binding)
+                    if index >= bindings.forward
+                    else self.products_round and operator_of(binding.value) in _PRODUCTS
+                )
                 bind(builder, binding.var, storage.visit_expr(binding.value))
                 storage.narrow(binding.var)
         return builder.finalize()

@@ -118,9 +118,9 @@ def exported(name: str, folder: Path) -> Path:
 
 
 def losses_of(artifact: odtc.Artifact, net: TorchModel) -> list[float]:
-    """Of five steps of one batch."""
+    """Of twenty steps of one batch."""
     trainer, (inputs, labels) = artifact.trainer(), next(batches(net))
-    return [trainer.step(inputs, labels, lr=net.lr) for _ in range(5)]
+    return [trainer.step(inputs, labels, lr=net.lr) for _ in range(20)]
 
 
 FAMILIES = "lenet squeezenet mobilenet_v2 resnet18 densenet40_12 bert_base char_cnn_lstm".split()
@@ -130,7 +130,7 @@ FAMILIES = "lenet squeezenet mobilenet_v2 resnet18 densenet40_12 bert_base char_
 def test_products_multiply_it_where_the_gpu_computes_with_it(
     name: str, tmp_path: Path, made: list[Shader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Losses of five steps are within a hundredth of those in float32."""
+    """Losses of twenty steps fall, and are within a hundredth of those in float32."""
     # Models are small here: so are their products.
     monkeypatch.setattr(tiles, "_LEAST_OF_HALF", 4)
     path, net = exported(name, tmp_path), SMALL[name]
@@ -147,7 +147,9 @@ def test_products_multiply_it_where_the_gpu_computes_with_it(
     assert len(products) == int(count) > 0
     for shader in made:
         check_valid(shader)
-    assert losses_of(mixed, net) == pytest.approx(losses_of(single, net), rel=1e-2)
+    losses = losses_of(mixed, net)
+    assert losses == pytest.approx(losses_of(single, net), rel=1e-2)
+    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize("target", ["host-opencl", "host-vulkan{gpu=adreno-540}"])
@@ -168,7 +170,7 @@ def test_other_gpus_hold_it_in_memory(target: str, tmp_path: Path, made: list[Sh
         assert any("vload_half" in source for source in sources)
         assert not any("cl_khr_fp16" in source for source in sources)
     trainers = [each.trainer() for each in (single, mixed)]
-    for step in range(5):
+    for step in range(20):
         part = slice(32 * step, 32 * step + 32)
         found = [trainer.step(x[part], y[part], lr=0.05) for trainer in trainers]
         assert found[1] == pytest.approx(found[0], rel=1e-3)
@@ -207,25 +209,6 @@ def test_a_device_that_lacks_it_is_named(tmp_path: Path) -> None:
     mixed = odtc.compile(path, "host-opencl{gpu=mali-g76}", precision="mixed")
     with pytest.raises(DeviceError, match=r"needs arithmetic with float16, which .* lacks"):
         losses_of(mixed, net)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_losses_fall_as_those_of_float32(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Over 20 steps, whether products round or only what is saved does."""
-    monkeypatch.setattr(tiles, "_LEAST_OF_HALF", 4)
-    onnx.save(bn_model(), tmp_path / "m.onnx")
-    x, y, *_ = digits_data()
-    losses = []
-    for precision in ("float32", "mixed"):
-        path, target = tmp_path / "m.onnx", f"host-{kind}"
-        trainer = odtc.compile(path, target, batch=64, precision=precision).trainer()
-        losses.append([trainer.step(x[:64], y[:64], lr=1.0) for _ in range(20)])
-    single, mixed = losses
-    assert mixed != single
-    assert mixed == pytest.approx(single, rel=1e-2)
-    assert mixed[0] - mixed[-1] == pytest.approx(single[0] - single[-1], rel=2e-2)
 
 
 def test_a_step_that_overflows_changes_nothing_and_halves_the_scale(

@@ -1,5 +1,6 @@
 """Saved tensors wait as float16: same loss, nearly the same gradients, fewer bytes."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -219,6 +220,45 @@ def test_values_of_the_rewritten_function() -> None:
     loss, gradient = run(half, x, w)
     np.testing.assert_allclose(loss, (expected**2).sum(), rtol=1e-5)
     np.testing.assert_allclose(gradient, 2 * expected.astype(np.float16), rtol=1e-6)
+
+
+@pytest.mark.parametrize("products_round", [False, True])
+def test_products_of_the_forward_pass_read_what_is_stored_where_they_round(
+    products_round: bool,
+) -> None:
+    """Through a reshape, behind which the cast stands; other readers do not."""
+    passes = (HalfStorage("step", least=1, products_round=products_round),)
+    half = run_pipeline(passes, with_a_product())
+    narrow = (
+        r'(\w+): R.Tensor\(\(64, 32\), dtype="float16"\) = R.reshape\(hidden_1.*\n.*R.astype\(\1,'
+    )
+    assert bool(re.search(narrow, half["step"].script())) == products_round
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal((32, 64)).astype(np.float32) for _ in range(2))
+    hidden = np.maximum(x + w, 0)
+    loss, gradient, product = run(half, x, w)
+    read = (hidden.astype(np.float16) if products_round else hidden).reshape(64, 32)
+    expected = read.astype(np.float64) @ hidden.reshape(64, 32).T
+    # Rounding shows in the fourth place.
+    np.testing.assert_allclose(product, expected, rtol=3e-6)
+    np.testing.assert_allclose(loss, hidden.astype(np.float64).sum(), rtol=1e-6)
+    np.testing.assert_allclose(gradient, 2 * hidden.astype(np.float16), rtol=1e-6)
+
+
+def with_a_product() -> tvm.IRModule:
+    """`loss = sum(hidden)`, twice what is saved of `hidden`, and `flat @ flat.T` of a reshape."""
+    x, w = (relax.Var(name, relax.TensorType((32, 64), "float32")) for name in "xw")
+    builder = relax.BlockBuilder()
+    with builder.function("step", [x, w]):
+        with builder.dataflow():
+            hidden = builder.emit(R.nn.relu(R.add(x, w)), "hidden")
+            flat = builder.emit(R.reshape(hidden, (64, 32)), "flat")
+            product = builder.emit(R.matmul(flat, R.permute_dims(flat)))
+            loss = builder.emit(R.sum(hidden), "loss")
+            gradient = builder.emit(R.add(hidden, hidden))
+            results = [builder.emit_output(value) for value in (loss, gradient, product)]
+        builder.emit_func_output(relax.Tuple(results))
+    return builder.finalize()
 
 
 def hand_written() -> tvm.IRModule:
