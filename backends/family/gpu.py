@@ -16,6 +16,7 @@ from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.rows.batch_norm import gpu_batch_norm_rules
 from odtc.backends.gpu.rows.column_sums import sum_rules
 from odtc.backends.gpu.rows.layer_norm import gpu_layer_norm_rules
+from odtc.backends.gpu.rows.total import WriteTotals
 from odtc.backends.gpu.source import compact_source
 from odtc.backends.gpu.take_gradient import take_gradient_rules
 from odtc.backends.kernels.convolution.rules import convolution_rules
@@ -62,7 +63,7 @@ def gpu_family(target: Target, has_half: bool) -> Family:
         | (concat_rules(buffers) if buffers else {})
         | plain_rules(_ONE_ITEM),
         WriteProducts(gpu, GPU_LOOPS | GROUPED_LOOPS),
-        (lower_blocks(_compact()), NarrowIndices(), BindLoops(gpu.group)),
+        (WriteTotals(gpu), lower_blocks(_compact()), NarrowIndices(), BindLoops(gpu.group)),
         LiftDeviceWorkspaces(),
         TakeOffsets(to_index=True),
         1,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from odtc.backends.gpu.rows.total import WriteTotals
 from odtc.backends.kernels.product.matmul import matmul, matmul_onto
 from odtc.backends.legalize import Legalize
 from odtc.backends.objects.outlines import RecallKernels
@@ -32,7 +33,7 @@ from odtc.passes.saved.recompute_maps import RecomputeMaps
 from odtc.passes.schedule.order_calls import OrderCalls
 from odtc.passes.schedule.write_over import WriteOver
 
-BACKEND_PASSES = by_name(Legalize, RecallKernels, WriteProducts)
+BACKEND_PASSES = by_name(Legalize, RecallKernels, WriteProducts, WriteTotals)
 
 _LOOKED_THROUGH = ["relax.astype", "relax.strided_slice", normalised.name]
 

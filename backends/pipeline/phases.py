@@ -131,6 +131,7 @@ ORDER = (
     Row("tvm.ToNonDataflow"),
     Row("tvm.RemovePurityChecking"),
     Row("flat-elements", brought),
+    Row("write-totals", brought),
     # Blocks of kernels become loops.
     Row("by-kernel", brought),
     Row("narrow-indices", brought),

@@ -15,6 +15,7 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.core.ir.kernel_marks import TOTAL_OF
 from odtc.core.ir.mark_loss import is_not_finite
 from odtc.frontend.optimizers.update import LossScale, Update
 from odtc.frontend.updates.elementwise import Index, kernel, sums
@@ -55,7 +56,7 @@ def total_kernel(shape: tuple[int, ...], every: int, *, scaled: bool) -> tirx.Pr
         with T.If(_is_last(step, every)), T.Then():
             for place, value in enumerate(sums(shape, terms)):
                 T.buffer_store(after, before[place] + value, [place])
-    return made()
+    return made().with_attr(TOTAL_OF, every)
 
 
 def loss_total_kernel() -> tirx.PrimFunc:

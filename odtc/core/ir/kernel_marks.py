@@ -10,6 +10,8 @@ ONE_OF = "odtc.one_of"
 UNTOUCHED = "odtc.untouched"
 # Attribute of a kernel whose allocations are as large as what it uses of them.
 EXACT = "odtc.exact"
+# Attribute of a kernel that adds a gradient's total up: of how many micro-batches it looks at one.
+TOTAL_OF = "odtc.total_of"
 
 # Attribute that says what a kernel may be fused with, and its values, TVM's classes: with nothing;
 # with what stands in front of it, never with its readers, as a reduction; with elementwise
