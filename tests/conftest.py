@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
 from tests.caches import anew, of_this_run, patching
-from tests.exporting import functions_are_read_once
+from tests.exporting import exporter_reads_once
 from tests.hangs import Watch
 from tests.order import longest_first, processes
 
@@ -83,7 +83,7 @@ def pytest_collection_finish() -> None:
     Its objects are frozen, or tests that collect garbage would visit them all.
     """
     if "torch" in sys.modules:
-        functions_are_read_once()
+        exporter_reads_once()
     # PyTorch and numpy compute references: several threads would wait for cores of other tests.
     threadpool_limits(1)
     gc.collect()
