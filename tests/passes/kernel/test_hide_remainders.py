@@ -12,8 +12,11 @@ from odtc.backends.family.rules import lower_blocks
 from odtc.passes.kernel.compact_allocations import CompactAllocations
 from odtc.passes.kernel.hide_remainders import HideRemainders
 from tests.cpus import CPUS, runnable
+from tests.fast import ALL
 
-SHAPES = [*product((1, 2, 3, 4), (4, 8, 32), (8, 16, 32, 64))]
+# What LLVM makes of a remainder is a matter of heads and their size: where it is wrong without the
+# pass, it is so at any number of steps.
+SHAPES = [*product((1, 2, 3, 4), (4, 8, 32) if ALL else (8,), (8, 16, 32, 64))]
 
 
 def turned_back(heads: int, steps: int, size: int) -> tvm.IRModule:
