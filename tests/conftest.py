@@ -20,6 +20,7 @@ from tests.caches import anew, of_this_run, patching
 from tests.exporting import exporter_reads_once
 from tests.hangs import Watch
 from tests.order import longest_first, processes
+from tests.tvmscript import callers_are_not_read
 
 # Some million objects are made until the tests are collected, and next to none is garbage.
 gc.disable()
@@ -84,6 +85,8 @@ def pytest_collection_finish() -> None:
     """
     if "torch" in sys.modules:
         exporter_reads_once()
+    if "tvm" in sys.modules:
+        callers_are_not_read()
     # PyTorch and numpy compute references: several threads would wait for cores of other tests.
     threadpool_limits(1)
     gc.collect()
