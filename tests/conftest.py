@@ -22,7 +22,7 @@ from tests.hangs import Watch
 from tests.order import longest_first, processes
 from tests.tvmscript import callers_are_not_read
 
-# Some million objects are made until the tests are collected, and next to none is garbage.
+# A million objects are made until the tests are collected, and most of them stay.
 gc.disable()
 # Tests import transformers and PEFT, and these torchvision.
 import_torchvision_anyway()
@@ -81,7 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Readies what the collection has imported for the tests.
 
-    Its objects are frozen, or tests that collect garbage would visit them all.
+    Its objects are frozen, or tests that collect garbage would visit them all. What of them is
+    garbage stays: to find the tenth that it is takes seconds.
     """
     if "torch" in sys.modules:
         exporter_reads_once()
@@ -89,7 +90,6 @@ def pytest_collection_finish() -> None:
         callers_are_not_read()
     # PyTorch and numpy compute references: several threads would wait for cores of other tests.
     threadpool_limits(1)
-    gc.collect()
     gc.freeze()
     gc.enable()
 
