@@ -17,7 +17,7 @@ from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import TorchModel, batches, make
 from benchmarks.models.pytorch.table import SMALL
 from odtc.backends.gpu import tiling as tiles
-from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.known import GPUS, OF_HOSTS
 from odtc.backends.gpu.machine import LARGE
 from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.opcodes import Capability
@@ -38,6 +38,13 @@ MACHINES = {
 }
 SIZES = [(1, 70, 133, 45), (2, 17, 1300, 90), (1, 16, 16, 16)]
 CASES = list(itertools.product(MACHINES, (1, 2)))
+
+
+@pytest.fixture(autouse=True)
+def host_has_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lavapipe computes with float16, as any kernel of these tests does."""
+    host = replace(OF_HOSTS["host-vulkan"], half=frozenset({"vulkan"}))
+    monkeypatch.setitem(OF_HOSTS, "host-vulkan", host)
 
 
 def halved(array: np.ndarray) -> np.ndarray:
