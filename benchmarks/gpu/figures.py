@@ -24,17 +24,18 @@ FAMILIES = {
     "elementwise": "elementwise",
     "pooling": "pooling",
 }
+# By precision, the file of a table.
+STEPS = {"float32": "performance/gpu_steps", "mixed": "performance/gpu_mixed"}
 THROUGH = {"opencl": "OpenCL", "vulkan": "Vulkan"}
 
 
-def steps_of(networks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Samples of steps beside PyTorch's."""
-    return [_step(found) for found in _in_float32(networks) if "milliseconds" in found]
+def steps_of(networks: Iterable[Mapping[str, Any]], precision: str) -> list[dict[str, Any]]:
+    """Samples of steps beside PyTorch's, of those in a precision."""
+    return [_step(found) for found in _in(precision, networks) if "milliseconds" in found]
 
 
-def _in_float32(networks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those that the tables of docs/performance.md are of."""
-    return [each for each in networks if each["about"].get("precision", "float32") == "float32"]
+def _in(precision: str, networks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [each for each in networks if each["about"].get("precision", "float32") == precision]
 
 
 def _step(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,14 +54,14 @@ def _step(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def families_of(networks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Milliseconds of families, and their share of the roofline."""
+    """Milliseconds of families in float32, and their share of the roofline."""
     return [
         {
             "model": found["about"]["network"],
             "through": THROUGH[_kind(found)],
             "families": _families(found["families"]),
         }
-        for found in _in_float32(networks)
+        for found in _in("float32", networks)
         if "families" in found
     ]
 
@@ -81,14 +82,17 @@ def _kind(found: Mapping[str, Any]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes both tables; returns the exit status."""
+    """Writes the tables that there are figures for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.figures")
     parser.description = (__doc__ or "").splitlines()[0]
     parser.add_argument("report", type=Path, help="of benchmarks.gpu.run")
     said = json.loads(parser.parse_args(argv).report.read_text(encoding="utf-8"))
     run = {**said["run"], "machine": {"cpu": said["about"]["cuda"]}}
-    write_result(path_of("performance/gpu_steps"), run, steps_of(said["networks"]))
-    write_result(path_of("performance/gpu_families"), run, families_of(said["networks"]))
+    for precision, name in STEPS.items():
+        if steps := steps_of(said["networks"], precision):
+            write_result(path_of(name), run, steps)
+    if families := families_of(said["networks"]):
+        write_result(path_of("performance/gpu_families"), run, families)
     return 0
 
 

@@ -6,21 +6,23 @@ from benchmarks.pages.measured import when_text
 from benchmarks.pages.result import read_result
 from benchmarks.pages.text import median_of, table
 
-_STEPS, _LANGUAGE_MODELS = "performance/gpu_steps", "language_models/gpu"
+_STEPS, _MIXED = "performance/gpu_steps", "performance/gpu_mixed"
+_LANGUAGE_MODELS = "language_models/gpu"
 _PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with checkpoints"}
 Cell = tuple[str, str, str, str, str]
 
 
 def gpu_losses() -> Iterator[str]:
     """The section's lines, its title first."""
-    steps, models = read_result(_STEPS), read_result(_LANGUAGE_MODELS)
+    steps, mixed, models = map(read_result, (_STEPS, _MIXED, _LANGUAGE_MODELS))
     lost = [*_slower(), *_larger()]
     run = steps.runs[0]
     yield "## Where odtc loses on a GPU"
     yield ""
     yield (
         f"On {run['machine']['cpu']}, PyTorch through CUDA is faster in {len([*_slower()])} of "
-        f"{len(steps.rows)} comparisons of networks at batch 32, of which no memory was compared; "
+        f"{len(steps.rows) + len(mixed.rows)} comparisons of networks at batch 32, in float32 and "
+        f"in mixed precision, of which no memory was compared; "
         f"of {len(models.rows) * len(_PEERS)} of adapters of language models it is faster or takes "
         f"less memory in {len([*_larger()])}. Neither energy nor a phone's GPU was compared. "
         "[performance.md](performance.md#on-a-gpu) has all of them."
@@ -31,7 +33,7 @@ def gpu_losses() -> Iterator[str]:
             ("model", "odtc through", "than", "what", "its over odtc's"), lost, words=4
         )
         yield ""
-    for name, result in ((_STEPS, steps), (_LANGUAGE_MODELS, models)):
+    for name, result in ((_STEPS, steps), (_MIXED, mixed), (_LANGUAGE_MODELS, models)):
         ages = dict.fromkeys(when_text(each) for each in result.runs)
         file = name.rpartition("/")[2]
         yield f"Rows: [{file}.json](results/{name}.json); {' and '.join(ages)}."
@@ -39,9 +41,10 @@ def gpu_losses() -> Iterator[str]:
 
 def _slower() -> Iterator[Cell]:
     """Networks, those that lose most first."""
-    rows = read_result(_STEPS).rows
     for ratio, model, through in sorted(
-        (median_of(row["ratio"]), row["model"], row["through"]) for row in rows
+        (median_of(row["ratio"]), f"{row['model']}{precision}", row["through"])
+        for name, precision in ((_STEPS, ""), (_MIXED, ", mixed precision"))
+        for row in read_result(name).rows
     ):
         if ratio < 1:
             yield model, through, _PEERS["pytorch"], "time", f"{ratio:.2f}"

@@ -54,6 +54,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "arm/changes": arm.changes,
     "performance/step_time": performance.step_time,
     "performance/gpu_steps": gpu.steps,
+    "performance/gpu_mixed": gpu.steps,
     "performance/gpu_families": gpu.families,
     "performance/gpu_vectors": gpu.changes,
     "performance/layouts": other.words,

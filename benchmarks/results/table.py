@@ -186,6 +186,7 @@ ROWS: Sequence[Row] = (
     *_by_hand(
         "needs a GPU: `python -m benchmarks.gpu.run steps` there, then `benchmarks.gpu.figures`",
         "performance/gpu_steps",
+        "performance/gpu_mixed",
         "performance/gpu_families",
         "performance/gpu_vectors",
     ),

@@ -89,10 +89,10 @@ def planned() -> PlannedStep:
     return PlannedStep("net", 1234, MB, 2.0, shares, [Curve(OURS, [(MB, 1.0)])])
 
 
-def gpu_network() -> dict[str, Any]:
+def gpu_network(precision: str = "float32") -> dict[str, Any]:
     family = {"name": "data gradient", "seconds": 0.004, "bound": 0.001}
     return {
-        "about": {"network": "net", "target": "host-opencl{gpu=x}"},
+        "about": {"network": "net", "target": "host-opencl{gpu=x}", "precision": precision},
         "milliseconds": {"odtc": [2.0, 4.0], "pytorch": [6.0, 12.0]},
         "profile": {"moves": 30_000, "gaps": 150_000, "span": 3_000_000},
         "families": [family, {**family, "name": "copies"}],
@@ -164,7 +164,11 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "| net | 8 | 2.0 | 4.0 | 3.0 | 1.0 |",
     ),
     "performance/gpu_steps": (
-        {"rows": gpu.steps_of([gpu_network()])},
+        {"rows": gpu.steps_of([gpu_network(), gpu_network("mixed")], "float32")},
+        "| net | OpenCL | 3.0 | 9.0 | 3.00 (3.00 to 3.00) | 1% | 5% |",
+    ),
+    "performance/gpu_mixed": (
+        {"rows": gpu.steps_of([gpu_network(), gpu_network("mixed")], "mixed")},
         "| net | OpenCL | 3.0 | 9.0 | 3.00 (3.00 to 3.00) | 1% | 5% |",
     ),
     "performance/gpu_families": (

@@ -101,8 +101,9 @@ def test_no_cell_is_empty(files: list[Path]) -> None:
 
 def test_losses_on_gpus_are_in_front_too() -> None:
     worse = [
-        (row["model"], row["through"], "PyTorch", "time", median_of(row["ratio"]))
-        for row in read_result("performance/gpu_steps").rows
+        (f"{row['model']}{precision}", row["through"], "PyTorch", "time", median_of(row["ratio"]))
+        for name, precision in (("gpu_steps", ""), ("gpu_mixed", ", mixed precision"))
+        for row in read_result(f"performance/{name}").rows
     ]
     for row in read_result("language_models/gpu").rows:
         for key, peer in (("pytorch", "PyTorch"), ("checkpointed", "PyTorch with checkpoints")):
