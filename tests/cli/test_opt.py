@@ -63,7 +63,7 @@ def test_the_passes_of_a_target_are_listed(target: str, capsys, run_json) -> Non
 
 def test_options_of_the_step_change_the_list(run_json) -> None:
     half = run_json("opt", "--list", "--precision", "mixed")
-    assert "half-storage{least=1024}" in [row["pass"] for row in half]
+    assert any(row["pass"].startswith("half-storage{least=1024,") for row in half)
     cut = run_json("opt", "--list", "--stop-after", "legalize")
     assert cut[-1]["pass"] == "legalize{stay=true}"
     few = run_json("opt", "--list", "--passes", " join-reshapes, tvm.FuseTIR ")

@@ -105,7 +105,8 @@ def test_updates(case: tuple[str, str], tmp_path: Path) -> None:
 
 # Where labels are ignored, each part counts as many as are not.
 @pytest.mark.parametrize(
-    ("kind", "loss"), zip(KINDS, ("cross-entropy{ignore-index=0}", "cross-entropy"), strict=True)
+    ("kind", "loss"),
+    list(zip(KINDS, ("cross-entropy{ignore-index=0}", "cross-entropy"), strict=True)),
 )
 def test_micro_batches(kind: str, loss: str, perceptron: Compiled, tmp_path: Path) -> None:
     def compiled(target: str) -> Artifact:
@@ -116,7 +117,7 @@ def test_micro_batches(kind: str, loss: str, perceptron: Compiled, tmp_path: Pat
     assert_same_run(compiled, kind, tmp_path, batches(5), 0.05)
 
 
-@pytest.mark.parametrize(("kind", "dora"), zip(KINDS, (True, False), strict=True))
+@pytest.mark.parametrize(("kind", "dora"), list(zip(KINDS, (True, False), strict=True)))
 def test_adapters(kind: str, dora: bool, perceptron: Compiled, tmp_path: Path) -> None:
     def compiled(target: str) -> Artifact:
         return perceptron(target, ADAMW, lora=odtc.LoRA(rank=2, dora=dora))
