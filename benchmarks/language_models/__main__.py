@@ -11,8 +11,8 @@ from typing import Any
 
 import benchmarks.language_models as package
 from benchmarks.language_models.compare import Row, Terms, compare
+from benchmarks.language_models.configs import CONFIGS, PUBLISHED
 from benchmarks.language_models.figures import NAME, figures_of
-from benchmarks.language_models.models import CONFIGS, PUBLISHED
 from benchmarks.language_models.prepare import BASES
 from benchmarks.language_models.report import said_of, table_of
 from benchmarks.language_models.sides import SideError, Turn

@@ -30,7 +30,10 @@ def _of_base(row: Row) -> dict[str, Any]:
     said = {"model": row.model, "tokens": row.tokens, "base": row.side}
     if not row.turns:
         return said | {"skipped": row.skipped}
-    return said | _samples(row) | {"in_all": row.peak, "files": row.files}
+    sizes = {"in_all": row.peak, "files": row.files}
+    if row.compiled:
+        sizes |= {"compile_s": row.compiled["seconds"], "compile_peak": row.compiled["peak"]}
+    return said | _samples(row) | sizes
 
 
 def _of_peer(peer: Row, ours: Row) -> dict[str, Any]:

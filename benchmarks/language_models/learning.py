@@ -31,7 +31,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import odtc
-from benchmarks.language_models.models import CONFIGS
+from benchmarks.language_models.configs import CONFIGS
 from benchmarks.options import positive
 from benchmarks.output import (
     about,

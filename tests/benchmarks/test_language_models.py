@@ -8,13 +8,18 @@ import pytest
 
 from benchmarks.language_models import __main__ as command_line
 from benchmarks.language_models.compare import Row
-from benchmarks.language_models.models import UNIT
-from benchmarks.language_models.prepare import BASES
+from benchmarks.language_models.configs import UNIT
+from benchmarks.language_models.prepare import BASES, COMPILED, budget_of
 from benchmarks.language_models.report import said_of
 from benchmarks.language_models.sides import Side, SideError, Turn
 from benchmarks.models.stored import BLOCK, FORMS, whole
 
-_TINY = ("--models", "tiny", "--tokens", "32", "--turns", "1", "--steps", "1")
+# A step of so small a model does not fit a part of its arena.
+_FIT = [name for name, base in BASES.items() if not base.part_of]
+_TINY = (
+    *("--models", "tiny", "--tokens", "32", "--turns", "1", "--steps", "1"),
+    *("--bases", ",".join(_FIT)),
+)
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -29,7 +34,7 @@ def test_every_base_has_pytorchs_losses(
     file = tmp_path / "x.json"
     assert _run(monkeypatch, *_TINY, "--json", str(file)) == 0
     rows = json.loads(file.read_text())["rows"]
-    assert [row["side"] for row in rows] == ["PyTorch", "PyTorch, checkpointed", *BASES]
+    assert [row["side"] for row in rows] == ["PyTorch", "PyTorch, checkpointed", *_FIT]
     expected = rows[0]["turns"][0]["losses"]
     for row in rows[2:]:
         # The same values are stored in each way.
@@ -42,6 +47,16 @@ def test_every_base_has_pytorchs_losses(
     assert file.read_text() == before
     with pytest.raises(SystemExit, match="of another run: terms differ"):
         _run(monkeypatch, *_TINY, "--json", str(file), "--resume", "--threads", "2")
+
+
+def test_a_part_of_the_arena_is_the_budget(tmp_path: Path) -> None:
+    (tmp_path / "int4").mkdir()
+    (tmp_path / "int4" / COMPILED).write_text('{"arena": 1001}')
+    budgets = {name: budget_of(name, tmp_path) for name in BASES}
+    assert {name: each for name, each in budgets.items() if each is not None} == {
+        "int4 in half": 500,
+        "int4 in a tenth": 100,
+    }
 
 
 def test_codes_of_8_bits_are_not_those_of_4() -> None:

@@ -10,13 +10,13 @@ from rich.console import Console
 
 import odtc
 from benchmarks.gpu.prepare import TARGET, copy_runtime, write_step
-from benchmarks.language_models.models import CONFIGS
+from benchmarks.language_models.configs import CONFIGS
 from benchmarks.language_models.prepare import BASES, LORA, LOSS, OPTIMIZER, export, stored
 from benchmarks.options import add_sizes, listed, positive
 from odtc.backends.targets import parse_target
 
 # Those without a budget.
-_BASES = [name for name, base in BASES.items() if not base.half_of]
+_BASES = [name for name, base in BASES.items() if not base.part_of]
 
 
 def _parser() -> argparse.ArgumentParser:

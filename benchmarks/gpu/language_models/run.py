@@ -20,7 +20,8 @@ from benchmarks.gpu.profile import shares_of
 from benchmarks.gpu.run import PARITY_STEPS, in_turn, ratio_text
 from benchmarks.gpu.steps import OdtcStep, kind_of
 from benchmarks.gpu.torch_step import TorchStep
-from benchmarks.language_models.models import CONFIGS, made
+from benchmarks.language_models.configs import CONFIGS
+from benchmarks.language_models.models import made
 from benchmarks.language_models.sides import CHECKPOINTED, TORCH
 from odtc.core.adapters import from_peft
 

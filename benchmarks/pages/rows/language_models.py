@@ -11,22 +11,25 @@ def on_cpus(result: Result) -> list[str]:
     """Steps and memory of each base beside PyTorch's with PEFT, with and without checkpoints.
 
     `net` is without imports, of odtc that of a trainer in Python; `in all` is of a process of the
-    native runtime, with the pages of files that it maps.
+    native runtime, with the pages of files that it maps. A compile is in a process of its own,
+    without a cache.
     """
     memory = ("net, MB", "PyTorch net, MB", "checkpointed net, MB", "in all, MB", "of files, MB")
-    heads = ["model", "tokens", "base", "odtc, ms", "tokens/s", *_RATIOS, *memory]
+    compiles = ("compile, s", "compile in all, MB")
+    heads = ["model", "tokens", "base", "odtc, ms", "tokens/s", *_RATIOS, *memory, *compiles]
     return table(heads, map(_cpu_cells, result.rows), words=3)
 
 
 def _cpu_cells(row: Row) -> list[str]:
     case = [row["model"], str(row["tokens"]), row["base"]]
     if "ms" not in row:
-        return [*case, f"not timed: {row['skipped']}", *[""] * 8]
+        return [*case, f"not timed: {row['skipped']}", *[""] * 10]
     ms = median_of(row["ms"])
     peers = [row.get(peer, {}) for peer in _PEERS]
     net = [_mb(each.get("net")) for each in (row, *peers)]
     times = [number(ms, 0), number(row["tokens"] / ms * 1e3, 0)]
     own = [_mb(row["in_all"]), _mb(row["files"])]
+    own += [number(row.get("compile_s"), 0), _mb(row.get("compile_peak"))]
     return [*case, *times, *(ratio(each.get("ratio")) for each in peers), *net, *own]
 
 
