@@ -55,7 +55,7 @@ docs: setup  ## build the site of the documentation into build/site; a dead link
 test: setup  ## lint, format, types, and the fast tests
 	@$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
-	exec $(BESIDE) $(PYTHON) -m pytest -n auto --dist loadfile
+	exec $(BESIDE) $(PYTHON) -m pytest -n auto --dist loadfile --durations=80 --durations-min=2
 
 test-all: setup  ## the same with the slow tests
 	@$(VENV)/bin/ruff check
