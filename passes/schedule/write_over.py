@@ -13,7 +13,7 @@ makes may have to be made again.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -136,6 +136,10 @@ class _Writing:
         self._made: dict[tuple[ir.GlobalVar, int], ir.GlobalVar] = {}
         tasks = calls.tasks.tasks
         self._behind = [set(each) for each in calls.tasks.behind]
+        self._needed: list[set[int]] = [set() for _ in tasks]
+        for number, behind in enumerate(self._behind):
+            for other in behind:
+                self._needed[other].add(number)
         self._readers: dict[int, set[int]] = defaultdict(set)
         for number, task in enumerate(tasks):
             for tensor in task.reads:
@@ -165,6 +169,7 @@ class _Writing:
                 if self._may_come_first(others, number, self._calls.tasks.sizes[tensor]):
                     for other in others:
                         self._behind[other].add(number)
+                    self._needed[number] |= others
                     return place
         return None
 
@@ -172,12 +177,15 @@ class _Writing:
         """Whether calls can run before another one, and none that had not to takes more bytes.
 
         The gradient of a layer's weights may be much larger than its images: when it is made is
-        the order's to choose.
+        the order's to choose. So may be what the calls need: the sum of a loss reads what is left
+        of all logits, which need not be there at once.
         """
+        if _reached(self._behind, [number]) & others:
+            return False
         grown = self._calls.tasks.grown
-        return not self._reached(number) & others and all(
-            grown[other] <= size or number in self._reached(other) for other in others
-        )
+        had_to = _reached(self._needed, [number])
+        have_to = others | _reached(self._needed, others)
+        return all(grown[each] <= size for each in have_to - had_to)
 
     def _is_own(self, binding: relax.Binding, given: Sequence[relax.Expr], place: int) -> bool:
         """Whether an operand is a tensor of the arena as a whole, and no other operand too."""
@@ -216,16 +224,6 @@ class _Writing:
         )
         return relax.VarBinding(binding.var, self._builder.normalize(call))
 
-    def _reached(self, number: int) -> set[int]:
-        """The calls that a call has to come before."""
-        found: set[int] = set()
-        pending = [number]
-        while pending:
-            new = self._behind[pending.pop()] - found
-            found |= new
-            pending += new
-        return found
-
     def _order(self) -> Iterator[int]:
         """The calls, each after those that it needs, else as they were."""
         missing = [0] * len(self._behind)
@@ -240,3 +238,14 @@ class _Writing:
                 missing[other] -= 1
                 if not missing[other]:
                     heapq.heappush(ready, other)
+
+
+def _reached(next_to: Sequence[set[int]], numbers: Iterable[int]) -> set[int]:
+    """What is reached from some calls, from each to those next to it."""
+    found: set[int] = set()
+    pending = [*numbers]
+    while pending:
+        new = next_to[pending.pop()] - found
+        found |= new
+        pending += new
+    return found

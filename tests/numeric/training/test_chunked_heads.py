@@ -21,6 +21,7 @@ from tests.numeric.training.test_chunked_logits import (
     all_logits,
     head_model,
     largest,
+    logits_at_once,
     tokens,
 )
 
@@ -75,6 +76,7 @@ def test_chunks_give_what_all_logits_at_once_give(
     monkeypatch.setattr(ChunkLogits, "run", lambda _, module: module)
     at_once = odtc.compile(tmp_path / "m.onnx", **given)
     assert largest(chunked) < largest(at_once)
+    assert logits_at_once(chunked) <= logits_at_once(at_once) / 2
     times = chunked.manifest.inputs[0].shape[1] // LENGTH
     ids, labels = (np.tile(each, (1, times)) for each in tokens())
     lr = 1e-3 if name == "micro-batches" else 0.3

@@ -103,6 +103,20 @@ def largest(artifact: odtc.Artifact) -> int:
     return max(tensor.nbytes for tensor in artifact.memory.plan.tensors)
 
 
+def logits_at_once(artifact: odtc.Artifact) -> int:
+    """The most bytes of logits, and of their gradients, that a step holds at one time."""
+    plan = artifact.memory.plan
+    wide = [
+        each
+        for each in plan.tensors
+        if each.spec.shape[-1:] == (WORDS,) and each.nbytes > WORDS * 4
+    ]
+    return max(
+        sum(each.nbytes for each in wide if each.first <= call <= each.last)
+        for call in range(len(plan.calls))
+    )
+
+
 def all_logits(rows: int = ROWS) -> int:
     return 4 * rows * WORDS
 
@@ -116,6 +130,8 @@ def test_five_steps_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
         tmp_path / "m.onnx", loss=odtc.CrossEntropy(axis=2, ignore_index=-100), freeze=frozen
     )
     assert largest(artifact) < all_logits() / 2
+    # A cap makes two tensors of a chunk, which is a third.
+    assert logits_at_once(artifact) <= all_logits() * 2 / 3
     trainer, reference = artifact.trainer(threads=2), Reference(model)
     optimizer = torch.optim.SGD(
         [each for name, each in reference.tensors.items() if name != "cap"], lr=0.3
