@@ -4,12 +4,17 @@ To a dequantisation or a cast it is the same of how many bits they are. To other
 to a QuantizeLinear, which rounds to the range of its zero point: what these read is left alone.
 """
 
+import numpy as np
+
+from odtc.core.disk.mapped_arrays import Copies, leave_pages
 from odtc.frontend.graph import Graph
 from odtc.frontend.weights.evidence.uses import flattened
 
 _BYTES = {"int4": "int8", "uint4": "uint8"}
 # Operators to the slots whose elements may have any number of bits.
 _READERS = {"Cast": (0,), "DequantizeLinear": (0, 2)}
+# Elements from which on a constant lies in a file, of which memory holds what is read.
+_LARGE = 1 << 16
 
 
 def unpack(graph: Graph) -> None:
@@ -20,6 +25,23 @@ def unpack(graph: Graph) -> None:
     for node in flattened(graph.nodes):
         allowed = _READERS.get(node.op_type, ())
         packed -= {name for slot, name in enumerate(node.input) if slot not in allowed}
-    for name in packed - {*graph.outputs}:
+    packed -= {*graph.outputs}
+    with Copies() as copies:
+        for name in packed:
+            if graph.constants[name].size >= _LARGE:
+                copies.put(name, _bytes_of(graph.constants[name]))
+                leave_pages([graph.constants[name]])
+        mapped = copies.mapped()
+    for name in packed:
         value = graph.constants[name]
-        graph.constants[name] = value.astype(_BYTES[value.dtype.name])
+        found = mapped.get(name)
+        graph.constants[name] = (
+            _bytes_of(value)
+            if found is None
+            else found.view(_BYTES[value.dtype.name]).reshape(value.shape)
+        )
+    leave_pages(graph.constants[name] for name in packed)
+
+
+def _bytes_of(value: np.ndarray) -> np.ndarray:
+    return value.astype(_BYTES[value.dtype.name])

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from odtc.core.coded import AS_IT_IS, NIBBLES, SHIFT, Coded, packed
+from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.specs import free_name
 from odtc.frontend.graph import Graph, attributes, names_read
 
@@ -140,6 +141,7 @@ def _read(graph: Graph, node: onnx.NodeProto) -> StoredCodes | None:
         blocks[axis] = attrs.get("block_size", 1) or 1
     zero = _as_matrix(zeros[0], axis) if zeros and zeros[0].any() else None
     nibbles = packed(codes)
+    leave_pages([codes])
     if nibbles is not None and codes.dtype == np.int8:
         zero = _moved(zero)
     return StoredCodes(

@@ -6,6 +6,7 @@ holds what is looked at (`odtc.core.disk.mapped_arrays`). Such a tensor has the 
 external data, with the absolute path of a file.
 """
 
+import math
 import mmap
 import os
 import sys
@@ -128,12 +129,15 @@ def _without_data(path: Path) -> onnx.ModelProto:
 
 
 def add_copy(copies: Copies, name: str, tensor: TensorProto) -> None:
-    """Copies the elements of a tensor whose elements are in a file.
+    """Copies the elements of a tensor whose elements are in a file, and many of another one.
 
     Raises:
-        KeyError, OSError, ValueError: they are damaged, or not there.
+        KeyError, OSError, TypeError, ValueError: they are damaged, or not there.
     """
-    if _is_in_file(tensor):
+    if not _is_in_file(tensor):
+        if math.prod(tensor.dims) >= _LARGE_TENSOR:
+            copies.put(name, numpy_helper.to_array(tensor))
+    else:
         where = {entry.key: entry.value for entry in tensor.external_data}
         copies.add(name, Path(where["location"]), int(where["offset"]), int(where["length"]))
 
@@ -143,12 +147,12 @@ def array_of(tensor: TensorProto, raw: np.ndarray | None = None) -> np.ndarray:
 
     Args:
         tensor: as `read_in_file` read it.
-        raw: its bytes, where somebody has them already.
+        raw: its elements as bytes, where somebody has them already.
 
     Raises:
         KeyError, TypeError, ValueError: they are damaged, as of `numpy_helper.to_array`.
     """
-    if not _is_in_file(tensor):
+    if raw is None and not _is_in_file(tensor):
         return numpy_helper.to_array(tensor)
     if raw is None:
         where = {entry.key: entry.value for entry in tensor.external_data}

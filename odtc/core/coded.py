@@ -5,6 +5,7 @@ zero point. In the step these are arguments of their own, beside the codes; whoe
 weight gets its floats.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ import numpy as np
 AS_IT_IS, NIBBLES, BFLOAT16 = "as it is", "nibbles", "bfloat16"
 # What is added to signed elements of four bits, so that none is below zero.
 SHIFT = 8
+# Elements that are packed at once, of which there are copies meanwhile.
+_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,15 @@ def packed(values: np.ndarray) -> np.ndarray | None:
     least, most = int(values.min(initial=0)) + shift, int(values.max(initial=0)) + shift
     if least < 0 or most >= 2 * SHIFT:
         return None
-    return paired((values + np.array(shift, values.dtype)).view(np.uint8))
+    moved = np.array(shift, values.dtype)
+    columns = values.shape[-1]
+    rows = values.reshape(math.prod(values.shape[:-1]), columns)
+    pairs = np.empty((len(rows), -(-columns // 2)), np.uint8)
+    at_once = max(_AT_ONCE // max(columns, 1), 1)
+    for first in range(0, len(rows), at_once):
+        part = slice(first, first + at_once)
+        pairs[part] = paired((rows[part] + moved).view(np.uint8))
+    return pairs.reshape(*values.shape[:-1], -1) if values.size else pairs
 
 
 def _as_it_is(codes: np.ndarray, _: tuple[int, ...]) -> np.ndarray:

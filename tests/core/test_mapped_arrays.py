@@ -3,12 +3,20 @@
 import resource
 import signal
 from pathlib import Path
+from unittest import mock
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from odtc.core import coded
 from odtc.core.disk import mapped_arrays
 from odtc.core.disk.mapped_arrays import Copies, leave_pages
+from odtc.frontend.graph import Graph
+from odtc.frontend.normalize.unpack import unpack
 from odtc.frontend.trained.quantise import Int4, rounded
 from tests.native.test_resident import resident
 
@@ -87,3 +95,53 @@ def test_where_there_is_no_room_there_is_none(file: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_arrays_are_mapped_as_they_were() -> None:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "bytes": rng.integers(-128, 128, (3, 5), np.int8),
+        "turned": rng.standard_normal((4, 6)).astype(np.float32).T,
+        "nothing": np.zeros((0, 3), np.uint8),
+        "four bits": rng.integers(-8, 8, (7, 2), np.int8).astype(ml_dtypes.int4),
+    }
+    with Copies() as copies:
+        for name, array in arrays.items():
+            copies.put(name, array)
+        found = copies.mapped()
+    for name, array in arrays.items():
+        read = found[name].view(array.dtype).reshape(array.shape)
+        np.testing.assert_array_equal(read.astype(np.float32), array.astype(np.float32))
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_constants_of_four_bits_are_unpacked_outside_of_memory(
+    room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not room:
+        monkeypatch.setattr(mapped_arrays.tempfile, "tempdir", "/nowhere")
+    values = np.random.default_rng(1).integers(-8, 8, (512, 16384), np.int8)
+    node = onnx.helper.make_node("DequantizeLinear", ["w", "scale"], ["y"])
+    constants = {"w": values.astype(ml_dtypes.int4), "scale": np.float32(1)}
+    graph = Graph(
+        nodes=[node], inputs=(), parameters={}, constants=constants, outputs=["y"], opset=21
+    )
+    unpack(graph)
+    found = graph.constants["w"]
+    np.testing.assert_array_equal(found, values)
+    assert found.dtype == np.int8
+    assert found.flags.writeable != room
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.integers(1, 40))
+def test_codes_are_packed_in_parts_as_at_once(
+    rows: int, columns: int, signed: bool, at_once: int
+) -> None:
+    low, high = (-8, 8) if signed else (0, 16)
+    values = np.random.default_rng(rows * columns).integers(low, high, (rows, columns))
+    values = values.astype(np.int8 if signed else np.uint8)
+    with mock.patch.object(coded, "_AT_ONCE", at_once):
+        parts = coded.packed(values)
+    moved = (values + (8 if signed else 0)).astype(np.uint8)
+    np.testing.assert_array_equal(parts, coded.paired(moved))

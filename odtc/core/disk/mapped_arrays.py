@@ -1,4 +1,4 @@
-"""Copies of parts of files in a file without a name, of which memory holds what is looked at.
+"""Copies of parts of files and of arrays, in a file without a name; memory holds what is read.
 
 They are copies, as who shortens a file that another process has mapped ends that process.
 """
@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 
 
 class Copies:
-    """Parts of files, which are mapped once all of them are there.
+    """Parts of files and arrays, which are mapped once all of them are there.
 
     Where TMPDIR has no room there are none.
     """
@@ -45,13 +45,17 @@ class Copies:
         left = length
         with path.open("rb", buffering=0) as source:
             source.seek(offset)
-            self._write(bytes(-self._end % mmap.PAGESIZE))
-            self._places[name] = self._end, length
+            self._begin(name, length)
             while left and (block := source.read(min(_BLOCK, left))):
                 self._write(block)
                 left -= len(block)
         if left:
             raise ValueError(f"{path} ends before byte {offset + length:,}")
+
+    def put(self, name: str, array: np.ndarray) -> None:
+        """Copies an array of at least one dimension; its elements in the order of C."""
+        self._begin(name, array.nbytes)
+        self._write(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
 
     def mapped(self) -> dict[str, np.ndarray]:
         """The bytes of each part by its name, read-only; nothing where there was no room."""
@@ -63,7 +67,11 @@ class Copies:
             for name, (begin, length) in self._places.items()
         }
 
-    def _write(self, data: bytes) -> None:
+    def _begin(self, name: str, length: int) -> None:
+        self._write(bytes(-self._end % mmap.PAGESIZE))
+        self._places[name] = self._end, length
+
+    def _write(self, data: bytes | memoryview) -> None:
         if self._file is None:
             return
         try:

@@ -23,6 +23,7 @@ from odtc.frontend.file.onnx_file import load_model, modern
 from odtc.frontend.file.specialize import read_graph
 from odtc.frontend.graph import Graph
 from odtc.frontend.losses.terms import Term, terms_of
+from odtc.frontend.normalize.unpack import unpack
 from odtc.frontend.optimizers.update import Update
 from odtc.frontend.trained.quantise import Format, Held, parse_format
 from odtc.frontend.trained.stored_codes import Kept
@@ -127,6 +128,7 @@ def read_source(
     known = measured(target, options)
     normalized, columns = normalized_by(options.normalize, onnx_model)
     read = read_graph(modern(onnx_model), wanted(options)[0])
+    unpack(read)  # once for all drafts
     read.notes += [f"{name}: {said}" for name, said in normalized.items()]
     return Source(
         model=onnx_model,

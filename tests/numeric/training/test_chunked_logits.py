@@ -233,6 +233,7 @@ def test_options_give_what_they_give_at_once(options, update, whole, tmp_path: P
     chunked = odtc.compile(tmp_path / "m.onnx", **given)
     at_once = whole(tmp_path / "m.onnx", **given)
     assert largest(chunked) < all_logits() / 2
+    assert logits_at_once(chunked) <= all_logits() * 2 / 3
     assert largest(at_once) >= all_logits()
     found = []
     for artifact in (chunked, at_once):
