@@ -15,6 +15,7 @@ import numpy as np
 
 from odtc.comparison.measures.resident import reset_peak, resident
 from odtc.core.process.trim import trim
+from odtc.core.process.without_torch import leave_out_torch
 
 LR = 1e-3
 Step = Callable[[np.ndarray, np.ndarray], float]
@@ -96,6 +97,8 @@ def main() -> None:
     if task in SIDES:
         _take_steps(SIDES[task](folder, int(words[0]), *words[1:]), folder)
         return
+    if task == "compile":
+        leave_out_torch()  # as `odtc compile` does
     from benchmarks.language_models import prepare
 
     if task == "export":
