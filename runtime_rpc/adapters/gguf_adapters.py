@@ -17,11 +17,10 @@ from odtc.core.adapters import Adapter, rank_of, to_peft
 from odtc.core.disk.files import atomic_write
 from odtc.core.errors import ModelError, UnsupportedError
 from odtc.runtime_rpc.adapters.gguf_file import write_gguf
-from odtc.runtime_rpc.adapters.llama_cpp_names import KINDS, Kind
+from odtc.runtime_rpc.adapters.llama_cpp_names import KINDS, Kind, Order
 from odtc.runtime_rpc.adapters.peft_config import module_of
 
 _CONFIG = "config.json"
-_TURNED = {"attn_q.weight": "heads", "attn_k.weight": "key_heads"}
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,8 @@ def write_gguf_adapters(
         down, up = (to_peft(each, tensors[each])[1] for each in (adapter.down, adapter.up))
         if name == "token_embd.weight":
             down = down.T
-        if base.kind.is_turned and (which := _TURNED.get(name.split(".", 2)[-1])):
-            up = _turned(up, getattr(base, which), adapter)
+        if order := base.kind.order(name):
+            up = _ordered(up, order, getattr(base, order.heads), adapter)
         pairs |= {f"{name}.lora_a": down, f"{name}.lora_b": up}
     with atomic_write(path) as temporary:
         write_gguf(temporary, keys, pairs)
@@ -128,18 +127,20 @@ def _tensor_of(adapter: Adapter, kind: Kind) -> str:
     return name
 
 
-def _turned(up: np.ndarray, heads: int, adapter: Adapter) -> np.ndarray:
-    """The rows `[head, half, place]` of B as `[head, place, half]`.
+def _ordered(up: np.ndarray, order: Order, heads: int, adapter: Adapter) -> np.ndarray:
+    """The rows of B, `[heads * parts * places, rank]`, as llama.cpp orders them.
 
     Raises:
         UnsupportedError: the configuration is of another model.
     """
-    if up.shape[0] % (2 * heads):
+    if up.shape[0] % (order.parts * heads):
         raise UnsupportedError(
-            f"{adapter.weight} has {up.shape[0]} rows, which are no {heads} heads of two halves",
+            f"{adapter.weight} has {up.shape[0]} rows, which are no {heads} heads of "
+            f"{order.parts} parts",
             hint="give the configuration of the model that was exported",
         )
-    return up.reshape(heads, 2, -1, up.shape[1]).swapaxes(1, 2).reshape(up.shape)
+    rows = up.reshape(heads, order.parts, -1, up.shape[1])
+    return rows.swapaxes(*order.axes).reshape(up.shape)
 
 
 def _count(config: Mapping[str, Any], *names: str) -> int:

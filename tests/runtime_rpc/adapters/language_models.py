@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 WORDS, LENGTH, BATCH = 48, 8, 2
-_SIZES = {
+SIZES = {
     "vocab_size": WORDS,
     "hidden_size": 16,
     "intermediate_size": 24,
@@ -61,21 +61,21 @@ def llama() -> nn.Module:
     """With a head of its own."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    return LlamaForCausalLM(LlamaConfig(**_SIZES))
+    return LlamaForCausalLM(LlamaConfig(**SIZES))
 
 
 def qwen2() -> nn.Module:
     """With biases of query, key and value."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    return Qwen2ForCausalLM(Qwen2Config(**_SIZES, tie_word_embeddings=True))
+    return Qwen2ForCausalLM(Qwen2Config(**SIZES, tie_word_embeddings=True))
 
 
 def qwen3() -> nn.Module:
     """With normalised queries and keys, and a head that is tied to the embedding."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    return Qwen3ForCausalLM(Qwen3Config(**_SIZES, tie_word_embeddings=True))
+    return Qwen3ForCausalLM(Qwen3Config(**SIZES, tie_word_embeddings=True))
 
 
 def gemma3() -> nn.Module:
@@ -83,7 +83,7 @@ def gemma3() -> nn.Module:
     from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
     return Gemma3ForCausalLM(
-        Gemma3TextConfig(**_SIZES, sliding_window=4, query_pre_attn_scalar=4, pad_token_id=0)
+        Gemma3TextConfig(**SIZES, sliding_window=4, query_pre_attn_scalar=4, pad_token_id=0)
     )
 
 
@@ -98,11 +98,16 @@ LANGUAGES = {
 
 def language(name: str) -> nn.Module:
     """A model, with the same weights each time, none of them zero."""
+    return filled(LANGUAGES[name].make)
+
+
+def filled(make: Callable[[], nn.Module], spread: float = 0.1) -> nn.Module:
+    """The same of a model that is made elsewhere, with weights of about this size."""
     torch.manual_seed(0)
-    module = LANGUAGES[name].make()
+    module = make()
     with torch.no_grad():
         for parameter in module.parameters():
-            parameter.add_(torch.randn(parameter.shape) * 0.1)
+            parameter.add_(torch.randn(parameter.shape) * spread)
     return module.train()
 
 

@@ -1,6 +1,12 @@
-"""Tiny models as llama.cpp has them, and what it says of the word that comes next."""
+"""Tiny models as llama.cpp has them, and what it says of the word that comes next.
 
+What is written follows llama.cpp's own converter; names of tensors are those of its package `gguf`.
+"""
+
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -10,61 +16,91 @@ from torch import nn
 
 from tests.runtime_rpc.adapters.language_models import WORDS
 
-_PARTS = {
-    "input_layernorm": "attn_norm",
-    "ln_1": "attn_norm",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "ln_2": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "attn.c_attn": "attn_qkv",
-    "attn.c_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.c_fc": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "mlp.c_proj": "ffn_down",
+_ARCHITECTURES = {
+    "cohere": "command-r",
+    "gemma3_text": "gemma3",
+    "gpt_bigcode": "starcoder",
+    "gpt_neox": "gptneox",
+    "hunyuan_v1_dense": "hunyuan-dense",
+    "mistral": "llama",
+    "olmo3": "olmo2",
+    "phi": "phi2",
+    "qwen2_moe": "qwen2moe",
+    "qwen3_moe": "qwen3moe",
 }
-_GEMMA = {
-    "post_attention_layernorm": "post_attention_norm",
-    "pre_feedforward_layernorm": "ffn_norm",
-    "post_feedforward_layernorm": "post_ffw_norm",
+# What is written of a field of a configuration.
+_FIELDS = {
+    "attention_multiplier": ("attention_scale",),
+    "attn_logit_softcapping": ("attn_logit_softcapping",),
+    "embedding_multiplier": ("embedding_scale",),
+    "final_logit_softcapping": ("final_logit_softcapping",),
+    "head_dim": ("key_length", "value_length"),
+    "hidden_size": ("embedding_length",),
+    "layer_norm_eps": ("layer_norm_eps",),
+    "layer_norm_epsilon": ("layer_norm_eps",),
+    "logit_scale": ("logit_scale",),
+    "logits_scaling": ("logit_scale",),
+    "max_position_embeddings": ("context_length",),
+    "moe_intermediate_size": ("expert_feed_forward_length",),
+    "norm_eps": ("layer_norm_eps",),
+    "norm_epsilon": ("layer_norm_eps",),
+    "num_attention_heads": ("head_count",),
+    "num_experts": ("expert_count",),
+    "num_experts_per_tok": ("expert_used_count",),
+    "num_hidden_layers": ("block_count",),
+    "num_key_value_heads": ("head_count_kv",),
+    "num_local_experts": ("expert_count",),
+    "residual_multiplier": ("residual_scale",),
+    "rms_norm_eps": ("layer_norm_rms_eps",),
+    "shared_expert_intermediate_size": ("expert_shared_feed_forward_length",),
+    "sliding_window": ("sliding_window",),
+    "use_parallel_residual": ("parallel_residual",),
 }
-_WHOLE = {
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "lm_head": "output",
-    "transformer.wte": "token_embd",
-    "transformer.wpe": "position_embd",
-    "transformer.ln_f": "output_norm",
+_ENDS = (".weight", ".bias")
+# What no field says.
+_FIXED: dict[str, dict[str, Any]] = {
+    "gpt_bigcode": {"head_count_kv": 1},
+    "olmo": {"layer_norm_eps": 1e-5},
+    "olmo3": {"sliding_window_pattern": [True]},
+    "phi3": {"sliding_window": 0, "rope_scaling_orig_ctx_len": 4096},
 }
+
+
+def _side_by_side(array: np.ndarray, config: Any) -> np.ndarray:
+    """The halves of each head, place by place."""
+    rows = array.reshape(array.shape[0] // config.head_dim, 2, -1, *array.shape[1:])
+    return rows.swapaxes(1, 2).reshape(array.shape)
+
+
+def _by_part(array: np.ndarray, config: Any) -> np.ndarray:
+    """All queries, all keys, all values, in place of each head's."""
+    rows = array.reshape(config.num_attention_heads, 3, -1, *array.shape[1:])
+    return rows.swapaxes(0, 1).reshape(array.shape)
+
+
+# Parameters that are written otherwise: of which kinds, which, and how.
+_CHANGES: tuple[tuple[set[str], str, Callable[[np.ndarray, Any], np.ndarray]], ...] = (
+    (
+        {"gemma", "gemma2", "gemma3_text", "nemotron"},
+        r"norm\.weight",
+        lambda array, _: array + 1,
+    ),
+    (
+        {"arcee", "granite", "llama", "mistral", "olmo", "smollm3"},
+        r"[qk]_proj\.\w+",
+        _side_by_side,
+    ),
+    ({"bloom", "gpt_neox"}, r"query_key_value\.\w+", _by_part),
+    ({"gpt2"}, r"c_\w+\.weight", lambda array, _: array.T),
+)
 
 
 def write_model(path: Path, module: nn.Module) -> None:
     """Writes a module of transformers as llama.cpp's own converter would."""
-    config = module.config
-    kind = {"gemma3_text": "gemma3"}.get(config.model_type, config.model_type)
-    writer = gguf.GGUFWriter(path, kind)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_head_count(config.num_attention_heads)
-    if kind == "gpt2":
-        writer.add_feed_forward_length(4 * config.hidden_size)
-        writer.add_layer_norm_eps(config.layer_norm_epsilon)
-    else:
-        writer.add_feed_forward_length(config.intermediate_size)
-        writer.add_head_count_kv(config.num_key_value_heads)
-        writer.add_key_length(config.head_dim)
-        writer.add_value_length(config.head_dim)
-        writer.add_rope_dimension_count(config.head_dim)
-        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    if kind == "gemma3":
-        writer.add_sliding_window(config.sliding_window)
+    config: Any = module.config
+    writer = gguf.GGUFWriter(path, _architecture(config))
+    for key, value in _hyperparameters(config).items():
+        getattr(writer, f"add_{key}")(value)
     writer.add_vocab_size(WORDS)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")
@@ -73,32 +109,58 @@ def write_model(path: Path, module: nn.Module) -> None:
     writer.add_token_merges(["w 1"])
     writer.add_eos_token_id(0)
     writer.add_add_bos_token(False)
-    parts = _PARTS | (_GEMMA if kind == "gemma3" else {})
-    ties = {id(module.get_input_embeddings().weight)}
-    for name, value in module.named_parameters():
-        if name == "lm_head.weight" and id(value) in ties:
-            continue
-        array = value.detach().numpy()
-        owner, _, last = name.rpartition(".")
-        if kind == "gemma3" and owner.endswith("norm"):
-            array = array + 1
-        if "_proj" in owner and kind == "llama" and owner[-6] in "qk":
-            heads = array.shape[0] // config.head_dim
-            array = array.reshape(heads, 2, -1, array.shape[1]).swapaxes(1, 2).reshape(array.shape)
-        if kind == "gpt2" and ".c_" in name and last == "weight":
-            array = array.T
-        writer.add_tensor(_name(owner, parts) + f".{last}", np.ascontiguousarray(array))
+    for name, array in _tensors(module):
+        writer.add_tensor(name, np.ascontiguousarray(array))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-def _name(owner: str, parts: dict[str, str]) -> str:
-    if owner in _WHOLE:
-        return _WHOLE[owner]
-    _, _, number, part = owner.split(".", 3)
-    return f"blk.{number}.{parts[part]}"
+def _architecture(config: Any) -> str:
+    kind: str = config.model_type
+    return _ARCHITECTURES.get(kind, kind)
+
+
+def _hyperparameters(config: Any) -> dict[str, Any]:
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    found: dict[str, Any] = {"feed_forward_length": inner}
+    for field, keys in _FIELDS.items():
+        value = getattr(config, field, None)
+        found |= {} if value is None else dict.fromkeys(keys, value)
+    ropes = getattr(config, "rope_parameters", None) or {}
+    if rope := ropes.get("full_attention", ropes):
+        head = getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+        found["rope_dimension_count"] = int(head * rope.get("partial_rotary_factor", 1))
+        found["rope_freq_base"] = rope["rope_theta"]
+    return found | _FIXED.get(config.model_type, {})
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, np.ndarray]]:
+    config: Any = module.config
+    kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
+    names = gguf.get_tensor_name_map(kinds[_architecture(config)], config.num_hidden_layers)
+    for name, parameter in module.named_parameters():
+        array = parameter.detach().numpy()
+        for those, pattern, change in _CHANGES:
+            if config.model_type in those and re.search(rf"{pattern}$", name):
+                array = change(array, config)
+        for part, value in _parts(name, array):
+            # Of Bloom gguf knows the names of the model without its head.
+            inner = part.removeprefix("transformer.")
+            found = names.get_name(part, _ENDS) or names.get_name(inner, _ENDS)
+            assert found, part
+            yield found, value
+
+
+def _parts(name: str, array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """A parameter, or the weights that stand for it in llama.cpp: experts have two in one."""
+    experts, _, which = name.rpartition(".")
+    if which == "gate_up_proj":
+        gate, up = np.split(array, 2, axis=1)
+        yield from ((f"{experts}.gate_proj.weight", gate), (f"{experts}.up_proj.weight", up))
+    else:
+        yield (name if which in ("weight", "bias") else f"{name}.weight"), array
 
 
 def next_word(model: Path, ids: torch.Tensor, adapters: Path | None = None) -> np.ndarray:
@@ -107,6 +169,8 @@ def next_word(model: Path, ids: torch.Tensor, adapters: Path | None = None) -> n
     params.model.path = str(model)
     params.n_ctx, params.n_batch, params.warmup = 64, 64, False
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    # The other kind computes products of queries and keys in half precision.
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cpuparams.n_threads = 1
     if adapters:
         params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapters), 1.0)]
