@@ -21,6 +21,7 @@ from odtc.runtime_rpc.adapters.llama_cpp_names import KINDS, Kind, Order
 from odtc.runtime_rpc.adapters.peft_config import module_of
 
 _CONFIG = "config.json"
+_ATTENTION = {"attention", "full_attention"}
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,17 @@ def read_base_model(path: str | os.PathLike[str]) -> BaseModel:
 
     Raises:
         ModelError: it is missing or no configuration.
-        UnsupportedError: it is of a kind whose names in llama.cpp are not known.
+        UnsupportedError: it is of a kind whose names in llama.cpp are not known, or has layers of
+            which they are not.
     """
     file = Path(path) / _CONFIG if os.path.isdir(path) else Path(path)
     try:
         config = json.loads(file.read_bytes())
         kind = str(config["model_type"])
         heads = _count(config, "num_attention_heads", "n_head")
-        key_heads = _count(config, "num_key_value_heads") if "num_key_value_heads" in config else 0
+        has_fewer = config.get("num_key_value_heads") is not None
+        key_heads = _count(config, "num_key_value_heads") if has_fewer else heads
+        is_plain = _is_plain(config)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(
             f"no configuration of a model ({type(error).__name__}: {error})",
@@ -63,7 +67,14 @@ def read_base_model(path: str | os.PathLike[str]) -> BaseModel:
             where=str(file),
             hint=f"known are {', '.join(KINDS)}; export a folder of PEFT for llama.cpp's converter",
         )
-    return BaseModel(KINDS[kind], heads, key_heads or heads)
+    if KINDS[kind].is_plain and not is_plain:
+        raise UnsupportedError(
+            f"of models of the kind {kind!r} odtc has names in llama.cpp only for those with "
+            "attention in every layer, and without experts",
+            where=str(file),
+            hint="export a folder of PEFT for llama.cpp's converter",
+        )
+    return BaseModel(KINDS[kind], heads, key_heads)
 
 
 def write_gguf_adapters(
@@ -104,27 +115,33 @@ def write_gguf_adapters(
     }
     pairs = {}
     for adapter in adapters:
-        name = _tensor_of(adapter, base.kind)
+        names = _tensors_of(adapter, base.kind)
         down, up = (to_peft(each, tensors[each])[1] for each in (adapter.down, adapter.up))
-        if name == "token_embd.weight":
-            down = down.T
-        if order := base.kind.order(name):
-            up = _ordered(up, order, getattr(base, order.heads), adapter)
-        pairs |= {f"{name}.lora_a": down, f"{name}.lora_b": up}
+        for name, rows in zip(names, np.split(up, len(names)), strict=True):
+            order = base.kind.order(name)
+            pairs[f"{name}.lora_a"] = down.T if name == "token_embd.weight" else down
+            pairs[f"{name}.lora_b"] = (
+                _ordered(rows, order, getattr(base, order.heads), adapter) if order else rows
+            )
     with atomic_write(path) as temporary:
         write_gguf(temporary, keys, pairs)
 
 
-def _tensor_of(adapter: Adapter, kind: Kind) -> str:
+def _is_plain(config: Mapping[str, Any]) -> bool:
+    layers = set(config.get("layer_types") or ["unknown"])
+    return layers <= _ATTENTION and not config.get("num_local_experts")
+
+
+def _tensors_of(adapter: Adapter, kind: Kind) -> Sequence[str]:
     module = module_of(adapter)
-    name = kind.tensor(module)
-    if name is None:
+    names = kind.tensors(module)
+    if not names:
         raise UnsupportedError(
             f"llama.cpp has no tensor for the adapter of {module!r} in its {kind.architecture} "
             "models",
             hint="narrow the targets of --lora, or export the module itself and none around it",
         )
-    return name
+    return names
 
 
 def _ordered(up: np.ndarray, order: Order, heads: int, adapter: Adapter) -> np.ndarray:

@@ -5,7 +5,7 @@ with adapters of all these modules was seen to say the same in llama.cpp as in a
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,6 +52,22 @@ _GPT2: Mapping[str, str] = {
     "mlp.c_fc": "ffn_up",
     "mlp.c_proj": "ffn_down",
 }
+_GRANITE_4: Mapping[str, str] = {
+    **_ATTENTION,
+    "shared_mlp.input_linear": "ffn_gate ffn_up",
+    "shared_mlp.output_linear": "ffn_down",
+}
+_LFM2: Mapping[str, str] = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.out_proj": "attn_output",
+    "conv.in_proj": "shortconv.in_proj",
+    "conv.out_proj": "shortconv.out_proj",
+    "feed_forward.w1": "ffn_gate",
+    "feed_forward.w2": "ffn_down",
+    "feed_forward.w3": "ffn_up",
+}
 _STARCODER2: Mapping[str, str] = {**_ATTENTION, "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
 _MLP_OF_NEOX: Mapping[str, str] = {"mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"}
 _NEOX: Mapping[str, str] = {
@@ -96,10 +112,11 @@ class Kind:
 
     Attributes:
         architecture: its name in llama.cpp.
-        modules: the tensors of a layer, by module.
+        modules: the tensors of a layer, by module; two share the rows of one between them.
         orders: of rows that llama.cpp has in another order, by tensor of a layer.
         layer: what is before the number of a layer in the names of its modules.
         embedding: the module of the embedding.
+        is_plain: whether it is that architecture only with attention in all layers, and no experts.
     """
 
     architecture: str
@@ -107,14 +124,15 @@ class Kind:
     orders: Mapping[str, Order] = field(default_factory=dict)
     layer: str = "model.layers"
     embedding: str = "model.embed_tokens"
+    is_plain: bool = False
 
-    def tensor(self, module: str) -> str | None:
-        """The tensor of a module's weight; None where there is none."""
+    def tensors(self, module: str) -> Sequence[str]:
+        """The tensors of a module's weight; none where llama.cpp has no such module."""
         if module in (self.embedding, "lm_head"):
-            return "output.weight" if module == "lm_head" else "token_embd.weight"
+            return ["output.weight" if module == "lm_head" else "token_embd.weight"]
         found = re.fullmatch(rf"{re.escape(self.layer)}\.(\d+)\.(.+)", module)
-        name = found and self.modules.get(found[2])
-        return f"blk.{found[1]}.{name}.weight" if found and name else None
+        names = self.modules.get(found[2], "") if found else ""
+        return [f"blk.{found[1]}.{name}.weight" for name in names.split()] if found else []
 
     def order(self, tensor: str) -> Order | None:
         """The order of the rows of a weight; None where they lie as in its module."""
@@ -132,12 +150,16 @@ KINDS = {
     "gemma": Kind("gemma"),
     "gemma2": Kind("gemma2"),
     "gemma3_text": Kind("gemma3"),
+    "glm": Kind("chatglm", _FUSED_MLP),
     "glm4": Kind("glm4", _FUSED_MLP),
     "gpt2": Kind("gpt2", _GPT2, {}, "transformer.h", "transformer.wte"),
     "gpt_bigcode": Kind("starcoder", _GPT2, {}, "transformer.h", "transformer.wte"),
     "gpt_neox": Kind("gptneox", _NEOX, _UNMIXED, "gpt_neox.layers", "gpt_neox.embed_in"),
     "granite": Kind("granite", orders=_TURNED),
+    "granitemoe": Kind("granitemoe", _ATTENTION, _TURNED),
+    "granitemoehybrid": Kind("granite", _GRANITE_4, _TURNED, is_plain=True),
     "hunyuan_v1_dense": Kind("hunyuan-dense"),
+    "lfm2": Kind("lfm2", _LFM2),
     "llama": Kind("llama", orders=_TURNED),
     "mistral": Kind("llama", orders=_TURNED),
     "nemotron": Kind("nemotron", _UNGATED),

@@ -19,8 +19,10 @@ from tests.runtime_rpc.adapters.language_models import WORDS
 _ARCHITECTURES = {
     "cohere": "command-r",
     "gemma3_text": "gemma3",
+    "glm": "chatglm",
     "gpt_bigcode": "starcoder",
     "gpt_neox": "gptneox",
+    "granitemoehybrid": "granite",
     "hunyuan_v1_dense": "hunyuan-dense",
     "mistral": "llama",
     "olmo3": "olmo2",
@@ -57,9 +59,17 @@ _FIELDS = {
     "use_parallel_residual": ("parallel_residual",),
 }
 _ENDS = (".weight", ".bias")
+# Parts of names that gguf does not know, as it knows them.
+_KNOWN_AS = {
+    "block_sparse_moe.experts": "mlp.experts",
+    "block_sparse_moe.router": "mlp.gate",
+    "shared_mlp.output_linear": "mlp.down_proj",
+    "transformer.": "",
+}
 # What no field says.
 _FIXED: dict[str, dict[str, Any]] = {
     "gpt_bigcode": {"head_count_kv": 1},
+    "lfm2": {"head_count_kv": [0, 2], "shortconv_l_cache": 3, "layer_norm_rms_eps": 1e-5},
     "olmo": {"layer_norm_eps": 1e-5},
     "olmo3": {"sliding_window_pattern": [True]},
     "phi3": {"sliding_window": 0, "rope_scaling_orig_ctx_len": 4096},
@@ -86,11 +96,15 @@ _CHANGES: tuple[tuple[set[str], str, Callable[[np.ndarray, Any], np.ndarray]], .
         lambda array, _: array + 1,
     ),
     (
-        {"arcee", "granite", "llama", "mistral", "olmo", "smollm3"},
+        {
+            *("arcee", "granite", "granitemoe", "granitemoehybrid", "llama", "mistral", "olmo"),
+            "smollm3",
+        },
         r"[qk]_proj\.\w+",
         _side_by_side,
     ),
     ({"bloom", "gpt_neox"}, r"query_key_value\.\w+", _by_part),
+    ({"lfm2"}, r"conv\.conv\.weight", lambda array, _: array[:, 0]),
     ({"gpt2"}, r"c_\w+\.weight", lambda array, _: array.T),
 )
 
@@ -146,21 +160,23 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, np.ndarray]]:
             if config.model_type in those and re.search(rf"{pattern}$", name):
                 array = change(array, config)
         for part, value in _parts(name, array):
-            # Of Bloom gguf knows the names of the model without its head.
-            inner = part.removeprefix("transformer.")
-            found = names.get_name(part, _ENDS) or names.get_name(inner, _ENDS)
+            known = part
+            for here, there in _KNOWN_AS.items():
+                known = known.replace(here, there)
+            found = names.get_name(part, _ENDS) or names.get_name(known, _ENDS)
             assert found, part
             yield found, value
 
 
 def _parts(name: str, array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """A parameter, or the weights that stand for it in llama.cpp: experts have two in one."""
-    experts, _, which = name.rpartition(".")
-    if which == "gate_up_proj":
-        gate, up = np.split(array, 2, axis=1)
-        yield from ((f"{experts}.gate_proj.weight", gate), (f"{experts}.up_proj.weight", up))
+    """A parameter, or the weights that stand for it in llama.cpp, where two are in one."""
+    owner, _, which = name.removesuffix(".weight").rpartition(".")
+    if which == "input_linear" or name.endswith("experts.gate_up_proj"):
+        owner = owner.replace("shared_mlp", "mlp")
+        gate, up = np.split(array, 2, axis=-2)
+        yield from ((f"{owner}.gate_proj.weight", gate), (f"{owner}.up_proj.weight", up))
     else:
-        yield (name if which in ("weight", "bias") else f"{name}.weight"), array
+        yield (name if name.endswith(_ENDS) else f"{name}.weight"), array
 
 
 def next_word(model: Path, ids: torch.Tensor, adapters: Path | None = None) -> np.ndarray:

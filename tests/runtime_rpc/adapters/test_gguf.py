@@ -13,6 +13,7 @@ from torch import nn
 
 import odtc
 from odtc.core.errors import ModelError, UnsupportedError
+from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model
 from odtc.runtime_rpc.adapters.llama_cpp_names import KINDS
 from tests.fast import fast_if
 from tests.runtime_rpc.adapters.conftest import StepOf
@@ -34,7 +35,7 @@ def save_config(folder: Path, module: nn.Module) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", fast_if(lambda kind: kind in ("gpt2", "gpt_neox", "granite"), DECODERS)
+    "kind", fast_if(lambda kind: kind in ("gpt2", "gpt_neox", "granitemoehybrid"), DECODERS)
 )
 def test_llama_cpp_says_what_the_step_does(kind: str, tmp_path: Path) -> None:
     module = decoder(kind)
@@ -57,7 +58,9 @@ def test_llama_cpp_says_what_the_step_does(kind: str, tmp_path: Path) -> None:
     assert np.abs(plain - words).max() > 0.5
     np.testing.assert_allclose(found, words, atol=5e-3 if kind in HALF_GELU else 1e-5)
     held = {tensor.name for tensor in gguf.GGUFReader(tmp_path / "adapters.gguf").tensors}
-    assert len(held) == 2 * len(globs(module).split("|"))
+    tensors = {name.rpartition(".weight")[0].split(".", 2)[-1] for name in held}
+    ends = set() if "output" not in tensors else {"output", "token_embd"}
+    assert tensors == ends.union(*(names.split() for names in KINDS[kind].modules.values()))
 
 
 def test_each_kind_is_compared_with_llama_cpp() -> None:
@@ -104,10 +107,15 @@ def config(folder: Path, **fields: object) -> Path:
     return path
 
 
+HYBRID = {"model_type": "granitemoehybrid", "num_attention_heads": 4}
 WRONG = {
     "no configuration of a model .FileNotFoundError": (ModelError, None),
     "no configuration of a model .KeyError: 'model_type'": (ModelError, {}),
     "num_attention_heads is None": (ModelError, {"model_type": "llama"}),
+    "no configuration of a model .TypeError: 'int' object": (
+        *(ModelError,),
+        {**HYBRID, "layer_types": 4},
+    ),
     "num_key_value_heads is True": (
         *(ModelError,),
         {"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": True},
@@ -115,6 +123,14 @@ WRONG = {
     "models of the kind 'bert' have no names in llama.cpp that odtc knows": (
         *(UnsupportedError,),
         {"model_type": "bert", "num_attention_heads": 4},
+    ),
+    "'granitemoehybrid' odtc has names in llama.cpp only for those with attention in every layer": (
+        *(UnsupportedError,),
+        {**HYBRID, "layer_types": ["attention", "mamba"]},
+    ),
+    "in every layer, and without experts": (
+        *(UnsupportedError,),
+        {**HYBRID, "layer_types": ["attention"], "num_local_experts": 8},
     ),
     "16 rows, which are no 5 heads of 2 parts": (
         *(UnsupportedError,),
@@ -136,6 +152,14 @@ def test_configurations_that_do_not_fit(reason: str, tmp_path: Path, step_of: St
     with pytest.raises(error, match=reason):
         trainer.export_gguf(tmp_path / "adapters.gguf", tmp_path)
     assert not (tmp_path / "adapters.gguf").exists()
+
+
+@pytest.mark.parametrize("fields", [{}, {"num_key_value_heads": None}])
+def test_without_a_number_keys_have_the_heads_of_queries(
+    fields: dict[str, None], tmp_path: Path
+) -> None:
+    path = config(tmp_path, model_type="phi", num_attention_heads=4, **fields)
+    assert read_base_model(path).key_heads == 4
 
 
 def test_what_is_trained_beside_the_adapters_is_refused(tmp_path: Path) -> None:
