@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from benchmarks.language_models.compare import PEERS, TORCH, Row
+from benchmarks.language_models.goals import MEMORY_GOAL, STEP_GOAL
 from benchmarks.output import numbers_table
 from odtc.comparison.measures.measure import spread
-
-# Of PyTorch's without checkpointing: of its time, and of its memory over a base of 4 bits.
-STEP_GOAL, MEMORY_GOAL = 0.7, 0.25
 
 
 def table_of(rows: Sequence[Row]) -> Table:

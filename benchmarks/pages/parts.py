@@ -95,6 +95,7 @@ PARTS: Mapping[str, Lines] = {
     "readme/one_thread": suites.one_thread,
     "budgets/in_short": _from("budgets/batch_8", budgets.in_short),
     "budgets/in_short_64": _from("budgets/batch_64", budgets.in_short_64),
+    "language_models/in_short": _from("language_models/steps", language_models.in_short),
     "comparison/suites": suites.files,
 }
 _WRAPPER = textwrap.TextWrapper(110, break_on_hyphens=False, break_long_words=False)

@@ -36,6 +36,7 @@ from benchmarks.native_runtime.found import Measured
 from benchmarks.pages.measured import measured
 from benchmarks.pages.parts import TABLES
 from benchmarks.pages.result import Result, read_file, write_result
+from benchmarks.pages.rows import language_models
 from benchmarks.pages.rows.budgets import in_short_64
 from benchmarks.plan_time import __main__ as plan_time
 from benchmarks.recomputation.report import Curve, PlannedStep, Share
@@ -295,6 +296,25 @@ def test_a_step_without_a_budget_is_no_row_beside_budgets_of_all_bytes() -> None
     (line,) = in_short_64(result)
     assert line.endswith("onnxruntime-training's: 3 times less for net.")
     assert sum(each.startswith("| net |") for each in TABLES["budgets/batch_64"](result)) == 1
+
+
+def test_which_adapters_reach_both_aims_is_said() -> None:
+    def row(tokens: int, base: str, ratio: float, net: int) -> Mapping[str, Any]:
+        peer = {"net": 1000, "ratio": [ratio, ratio]}
+        return {"model": "m", "tokens": tokens, "base": base, "net": net, "pytorch": peer}
+
+    rows = [
+        *(row(128, "float32", 2, 900), row(128, "int4", 2, 251), row(256, "int4", 1.25, 200)),
+        *(row(128, "int4 in half", 1.6, 150), row(256, "int4 in half", 1.25, 200)),
+        {"model": "m", "tokens": 512, "base": "int4", "skipped": "there was no room"},
+    ]
+    (line,) = language_models.in_short(Result([], rows, {}))
+    assert line == (
+        "Over int4 a step takes 0.50 to 0.80 of the time of PyTorch over float32, and 0.20 to 0.25 "
+        "of its memory; both aims, 0.7 and 0.25, are reached by none. Over int4 in half a step "
+        "takes 0.62 to 0.80 of the time of PyTorch over float32, and 0.15 to 0.20 of its memory; "
+        "both aims, 0.7 and 0.25, are reached by m of 128 tokens."
+    )
 
 
 def test_what_is_said_of_a_run(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
 """Tables of adapters of language models, on CPUs and on GPUs."""
 
+from collections.abc import Sequence
+
+from benchmarks.language_models.goals import MEMORY_GOAL, STEP_GOAL
 from benchmarks.pages.result import Result, Row
-from benchmarks.pages.text import median_of, number, ratio, table
+from benchmarks.pages.text import listed, median_of, number, ratio, table
 
 _PEERS = ("pytorch", "checkpointed")
 _RATIOS = ("PyTorch / odtc", "checkpointed / odtc")
@@ -18,6 +21,37 @@ def on_cpus(result: Result) -> list[str]:
     compiles = ("compile, s", "compile in all, MB")
     heads = ["model", "tokens", "base", "odtc, ms", "tokens/s", *_RATIOS, *memory, *compiles]
     return table(heads, map(_cpu_cells, result.rows), words=3)
+
+
+def in_short(result: Result) -> list[str]:
+    """What bases of 4 bits take of PyTorch's time and memory, and which reach both goals."""
+    found: dict[str, list[tuple[str, float, float]]] = {}
+    for row in result.rows:
+        if row["base"].startswith("int4") and "ratio" in row.get("pytorch", {}):
+            peer = row["pytorch"]
+            shares = 1 / median_of(peer["ratio"]), row["net"] / peer["net"]
+            found.setdefault(row["base"], []).append(
+                (f"{row['model']} of {row['tokens']} tokens", *shares)
+            )
+    said = [
+        f"Over {base} a step takes {_range([time for _, time, _ in cases])} of the time of PyTorch "
+        f"over float32, and {_range([memory for *_, memory in cases])} of its memory; both aims, "
+        f"{STEP_GOAL} and {MEMORY_GOAL}, are reached by {_reached(cases)}"
+        for base, cases in found.items()
+    ]
+    return [f"{'. '.join(said)}."]
+
+
+def _range(numbers: Sequence[float]) -> str:
+    least, most = (f"{each(numbers):.2f}" for each in (min, max))
+    return least if least == most else f"{least} to {most}"
+
+
+def _reached(cases: Sequence[tuple[str, float, float]]) -> str:
+    names = [n for n, time, memory in cases if time <= STEP_GOAL and memory <= MEMORY_GOAL]
+    if len(names) == len(cases) > 1:
+        return f"all {len(cases)} cases"
+    return listed(names) if names else "none"
 
 
 def _cpu_cells(row: Row) -> list[str]:
