@@ -28,11 +28,13 @@ class Base:
 
     Attributes:
         form: of `FORMS`.
+        blocks: of the form's own length that have one scale.
         part_of: the base of which a part of the arena is the memory budget; "" for no budget.
         part: which one, as the number of them that are the whole.
     """
 
     form: str
+    blocks: int = 1
     part_of: str = ""
     part: int = 1
 
@@ -45,6 +47,7 @@ BASES = {
     "int4": Base("int4 by blocks"),
     "int4 in half": Base("int4 by blocks", part_of="int4", part=2),
     "int4 in a tenth": Base("int4 by blocks", part_of="int4", part=10),
+    "int4 by 128 in a tenth": Base("int4 by blocks", blocks=4, part_of="int4", part=10),
 }
 LOSS = "cross-entropy{axis=2,ignore-index=-100}"
 OPTIMIZER = "adamw"
@@ -138,16 +141,24 @@ def stored(base: str, folder: Path, own: Path) -> Path:
     """The file of the model whose matrices are in the form of a base."""
     if base == "float32":
         return folder / MODEL
-    model = onnx.load(folder / MODEL, load_external_data=False)
+    model, said = onnx.load(folder / MODEL, load_external_data=False), BASES[base]
 
     def codes_of(tensor: onnx.TensorProto) -> tuple[np.ndarray, np.ndarray]:
         codes = numpy_helper.to_array(tensor, os.fspath(folder)) / np.float32(UNIT)
         rows, columns = codes.shape
         return codes, np.full((rows, columns // BLOCK), UNIT, np.float32)
 
+    def stored_in(codes: np.ndarray, scale: np.ndarray) -> tuple[list[np.ndarray], dict[str, int]]:
+        (matrix, *scales), attributes = FORMS[said.form](codes, scale)
+        if said.blocks == 1:
+            return [matrix, *scales], attributes
+        # All scales are the same.
+        wider = {"block_size": attributes["block_size"] * said.blocks}
+        return [matrix, *(each[:, :: said.blocks] for each in scales)], attributes | wider
+
     # No operator of an export means anything else in this version of the operators.
     next(each for each in model.opset_import if not each.domain).version = OPSET
-    store(model.graph, FORMS[BASES[base].form], codes_of)
+    store(model.graph, stored_in, codes_of)
     load_external_data_for_model(model, os.fspath(folder))
     onnx.save(model, own / MODEL, save_as_external_data=True, location=f"{MODEL}.data")
     return own / MODEL
