@@ -4,77 +4,18 @@ Which tensors the modules are there, and in which order the rows of queries and 
 from the configuration of the model on Hugging Face, `config.json`.
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from odtc.core.adapters import Adapter, rank_of, to_peft
 from odtc.core.disk.files import atomic_write
-from odtc.core.errors import ModelError, UnsupportedError
+from odtc.core.errors import UnsupportedError
+from odtc.runtime_rpc.adapters.base_model import BaseModel
 from odtc.runtime_rpc.adapters.gguf_file import write_gguf
-from odtc.runtime_rpc.adapters.llama_cpp_names import KINDS, Kind, Order
+from odtc.runtime_rpc.adapters.llama_cpp_names import Kind, Order
 from odtc.runtime_rpc.adapters.peft_config import module_of
-
-_CONFIG = "config.json"
-_ATTENTION = {"attention", "full_attention"}
-
-
-@dataclass(frozen=True)
-class BaseModel:
-    """What llama.cpp's file of adapters depends on of their model.
-
-    Attributes:
-        kind: of model.
-        heads: of the queries in an attention.
-        key_heads: of its keys and values.
-    """
-
-    kind: Kind
-    heads: int
-    key_heads: int
-
-
-def read_base_model(path: str | os.PathLike[str]) -> BaseModel:
-    """Reads `config.json` of a model, or that in its folder.
-
-    Raises:
-        ModelError: it is missing or no configuration.
-        UnsupportedError: it is of a kind whose names in llama.cpp are not known, or has layers of
-            which they are not.
-    """
-    file = Path(path) / _CONFIG if os.path.isdir(path) else Path(path)
-    try:
-        config = json.loads(file.read_bytes())
-        kind = str(config["model_type"])
-        heads = _count(config, "num_attention_heads", "n_head")
-        has_fewer = config.get("num_key_value_heads") is not None
-        key_heads = _count(config, "num_key_value_heads") if has_fewer else heads
-        is_plain = _is_plain(config)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelError(
-            f"no configuration of a model ({type(error).__name__}: {error})",
-            where=str(file),
-            hint="give the config.json of the model on Hugging Face, or the folder that has it",
-        ) from error
-    if kind not in KINDS:
-        raise UnsupportedError(
-            f"models of the kind {kind!r} have no names in llama.cpp that odtc knows",
-            where=str(file),
-            hint=f"known are {', '.join(KINDS)}; export a folder of PEFT for llama.cpp's converter",
-        )
-    if KINDS[kind].is_plain and not is_plain:
-        raise UnsupportedError(
-            f"of models of the kind {kind!r} odtc has names in llama.cpp only for those with "
-            "attention in every layer, and without experts",
-            where=str(file),
-            hint="export a folder of PEFT for llama.cpp's converter",
-        )
-    return BaseModel(KINDS[kind], heads, key_heads)
 
 
 def write_gguf_adapters(
@@ -92,6 +33,7 @@ def write_gguf_adapters(
         base: the model that they are for.
 
     Raises:
+        ModelError: the configuration says other sizes than the adapters have.
         OutputError: the file cannot be written.
         UnsupportedError: a module has no tensor in llama.cpp, or it has no such adapters.
     """
@@ -117,6 +59,8 @@ def write_gguf_adapters(
     for adapter in adapters:
         names = _tensors_of(adapter, base.kind)
         down, up = (to_peft(each, tensors[each])[1] for each in (adapter.down, adapter.up))
+        for name in names:
+            base.check(name, module_of(adapter), (up.shape[0], down.shape[1]))
         for name, rows in zip(names, np.split(up, len(names)), strict=True):
             order = base.kind.order(name)
             pairs[f"{name}.lora_a"] = down.T if name == "token_embd.weight" else down
@@ -125,11 +69,6 @@ def write_gguf_adapters(
             )
     with atomic_write(path) as temporary:
         write_gguf(temporary, keys, pairs)
-
-
-def _is_plain(config: Mapping[str, Any]) -> bool:
-    layers = set(config.get("layer_types") or ["unknown"])
-    return layers <= _ATTENTION and not config.get("num_local_experts")
 
 
 def _tensors_of(adapter: Adapter, kind: Kind) -> Sequence[str]:
@@ -158,10 +97,3 @@ def _ordered(up: np.ndarray, order: Order, heads: int, adapter: Adapter) -> np.n
         )
     rows = up.reshape(heads, order.parts, -1, up.shape[1])
     return rows.swapaxes(*order.axes).reshape(up.shape)
-
-
-def _count(config: Mapping[str, Any], *names: str) -> int:
-    value = next((config[name] for name in names if name in config), None)
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{names[0]} is {value!r}")
-    return value

@@ -12,7 +12,8 @@ from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
-from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model, write_gguf_adapters
+from odtc.runtime_rpc.adapters.base_model import read_base_model
+from odtc.runtime_rpc.adapters.gguf_adapters import write_gguf_adapters
 from odtc.runtime_rpc.adapters.peft_folder import write_folder
 from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_modules
 from odtc.runtime_rpc.adapters.tensors_file import (
@@ -180,7 +181,7 @@ class ExportableState(DeviceState):
             ema: their moving averages.
 
         Raises:
-            ModelError: there is no such configuration.
+            ModelError: there is no such configuration, or it says other sizes than the model has.
             NumericError: a weight is not finite; nothing is written.
             OutputError: the file cannot be written.
             UnsupportedError: llama.cpp has no names for the model, or for one of its modules; or

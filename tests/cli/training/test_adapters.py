@@ -54,7 +54,7 @@ def test_a_resumed_run_has_the_checkpoints_adapters(artifact: Path, digits: Digi
 def test_what_llama_cpp_cannot_have_is_seen_before_the_first_step(
     artifact: Path, digits: Digits, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("config.json").write_text('{"model_type": "gpt2", "n_head": 2}')
+    Path("config.json").write_text('{"model_type": "gpt2", "n_head": 2, "n_embd": 8, "n_layer": 1}')
     more = ("--lr", "0.05", "--export-gguf", "a.gguf", "--base-config", "config.json")
     assert train(artifact, digits, *more) == ExitCode.UNSUPPORTED
     assert "has no tensor for the adapter of 'fc1' in its gpt2" in capsys.readouterr().err

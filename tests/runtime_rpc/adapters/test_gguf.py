@@ -13,7 +13,7 @@ from torch import nn
 
 import odtc
 from odtc.core.errors import ModelError, UnsupportedError
-from odtc.runtime_rpc.adapters.gguf_adapters import read_base_model
+from odtc.runtime_rpc.adapters.base_model import read_base_model
 from odtc.runtime_rpc.adapters.llama_cpp_names import KINDS
 from tests.fast import fast_if
 from tests.runtime_rpc.adapters.conftest import StepOf
@@ -107,22 +107,28 @@ def config(folder: Path, **fields: object) -> Path:
     return path
 
 
-HYBRID = {"model_type": "granitemoehybrid", "num_attention_heads": 4}
-WRONG = {
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+HYBRID = {**LLAMA, "model_type": "granitemoehybrid"}
+# What is wrong with a configuration for this model.
+WRONG: dict[str, tuple[type[Exception], dict[str, object] | None]] = {
     "no configuration of a model .FileNotFoundError": (ModelError, None),
     "no configuration of a model .KeyError: 'model_type'": (ModelError, {}),
     "num_attention_heads is None": (ModelError, {"model_type": "llama"}),
+    "hidden_size is None": (ModelError, {"model_type": "llama", "num_attention_heads": 4}),
     "no configuration of a model .TypeError: 'int' object": (
         *(ModelError,),
         {**HYBRID, "layer_types": 4},
     ),
-    "num_key_value_heads is True": (
-        *(ModelError,),
-        {"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": True},
-    ),
+    "num_key_value_heads is True": (ModelError, {**LLAMA, "num_key_value_heads": True}),
     "models of the kind 'bert' have no names in llama.cpp that odtc knows": (
         *(UnsupportedError,),
-        {"model_type": "bert", "num_attention_heads": 4},
+        {**LLAMA, "model_type": "bert"},
     ),
     "'granitemoehybrid' odtc has names in llama.cpp only for those with attention in every layer": (
         *(UnsupportedError,),
@@ -132,13 +138,33 @@ WRONG = {
         *(UnsupportedError,),
         {**HYBRID, "layer_types": ["attention"], "num_local_experts": 8},
     ),
-    "16 rows, which are no 5 heads of 2 parts": (
+    "num_attention_heads 5 with heads of 3, so 15, and in the step .*q_proj has 16 outputs": (
+        *(ModelError,),
+        {**LLAMA, "num_attention_heads": 5},
+    ),
+    "num_attention_heads 8 with heads of 4, so 32, and in the step .*q_proj has 16 outputs": (
+        *(ModelError,),
+        {**LLAMA, "num_attention_heads": 8, "head_dim": 4},
+    ),
+    "num_key_value_heads 2 with heads of 2, so 4, and in the step .*k_proj has 8 outputs": (
+        *(ModelError,),
+        {**LLAMA, "num_attention_heads": 8},
+    ),
+    "num_key_value_heads 4 with heads of 4, so 16, and in the step .*k_proj has 8 outputs": (
+        *(ModelError,),
+        {**LLAMA, "num_key_value_heads": 4},
+    ),
+    "hidden_size 32, and in the step model.embed_tokens has 16 outputs": (
+        *(ModelError,),
+        {**LLAMA, "hidden_size": 32, "head_dim": 4},
+    ),
+    "16 rows, which are no 16 heads of 2 parts": (
         *(UnsupportedError,),
-        {"model_type": "llama", "num_attention_heads": 5},
+        {**LLAMA, "num_attention_heads": 16, "num_key_value_heads": 8},
     ),
     "has no tensor for the adapter of 'model.embed_tokens' in its gpt2 models": (
         *(UnsupportedError,),
-        {"model_type": "gpt2", "n_head": 4},
+        {"model_type": "gpt2", "n_head": 4, "n_embd": 16, "n_layer": 1},
     ),
 }
 
@@ -158,8 +184,16 @@ def test_configurations_that_do_not_fit(reason: str, tmp_path: Path, step_of: St
 def test_without_a_number_keys_have_the_heads_of_queries(
     fields: dict[str, None], tmp_path: Path
 ) -> None:
-    path = config(tmp_path, model_type="phi", num_attention_heads=4, **fields)
+    given = {name: value for name, value in LLAMA.items() if name != "num_key_value_heads"}
+    path = config(tmp_path, **given, **fields)
     assert read_base_model(path).key_heads == 4
+
+
+def test_a_layer_beyond_those_of_the_configuration(tmp_path: Path) -> None:
+    base = read_base_model(config(tmp_path, **LLAMA))
+    base.check("blk.0.ffn_down.weight", "model.layers.0.mlp.down_proj", (16, 24))
+    with pytest.raises(ModelError, match=r"num_hidden_layers 1, .* there is model\.la"):
+        base.check("blk.1.ffn_down.weight", "model.layers.1.mlp.down_proj", (16, 24))
 
 
 def test_what_is_trained_beside_the_adapters_is_refused(tmp_path: Path) -> None:
@@ -167,6 +201,6 @@ def test_what_is_trained_beside_the_adapters_is_refused(tmp_path: Path) -> None:
     artifact = odtc.compile(
         tmp_path / "m.onnx", batch=BATCH, loss="mse", train="bias", lora="rank=2"
     )
-    path = config(tmp_path, model_type="llama", num_attention_heads=2)
+    path = config(tmp_path, **LLAMA)
     with pytest.raises(UnsupportedError, match=r"does not hold what was trained beside them: bias"):
         artifact.trainer().export_gguf(tmp_path / "adapters.gguf", path)
