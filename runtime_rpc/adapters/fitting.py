@@ -21,8 +21,15 @@ def fitted(
         where: the file.
 
     Raises:
-        ArtifactError: a tensor is missing, left over, or of another shape.
+        ArtifactError: a tensor is missing, left over, of another shape, or of integers.
     """
+    whole = sorted(name for name, value in stored.items() if value.dtype.kind != "f")
+    if whole:
+        raise ArtifactError(
+            f"adapters are floating-point numbers, and {whole[0]} is of {stored[whole[0]].dtype}",
+            where=where,
+            hint=_HINT,
+        )
     tensors = dict(from_peft(name, value) for name, value in stored.items())
     found = {name: value.shape for name, value in tensors.items()}
     differing = sorted(k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k))

@@ -15,9 +15,12 @@ from typing import Any
 from odtc.core.adapters import Adapter, rank_of
 from odtc.core.errors import ArtifactError, UnsupportedError
 from odtc.core.onnx_model.quantised_names import plain_name
+from odtc.runtime_rpc.adapters.bounded_patterns import matching
 from odtc.runtime_rpc.adapters.peft_fields import refusals
 
 CONFIG = "adapter_config.json"
+# PEFT's own rank and alpha, where a configuration does not say them.
+_USUAL = 8
 _PATTERNS = ("rank_pattern", "alpha_pattern")
 _SUFFIXES = (".lora_A.weight", ".lora_embedding_A")
 
@@ -125,7 +128,7 @@ def check_config(
     Raises:
         ArtifactError: they do not; it names what each side has.
     """
-    differing = list(_differences(config, adapters, shapes))
+    differing = list(_differences(config, adapters, shapes, where))
     if differing:
         more = f", and {len(differing) - 1} more differences" if len(differing) > 1 else ""
         raise ArtifactError(
@@ -137,7 +140,7 @@ def check_config(
 
 
 def _differences(
-    config: Mapping[str, Any], adapters: Sequence[Adapter], shapes: Shapes
+    config: Mapping[str, Any], adapters: Sequence[Adapter], shapes: Shapes, where: str
 ) -> Iterator[str]:
     kind = config.get("peft_type")
     if kind != "LORA":
@@ -150,13 +153,15 @@ def _differences(
         yield f"the folder has {has[theirs]}, and the step {has[ours]}: --lora dora={wanted}"
         return
     yield from refusals(config)
-    for adapter in adapters:
-        module, rank = module_of(adapter), rank_of(shapes[adapter.down])
-        there = _of_module(config, module, "rank_pattern", "r", 8)
+    modules = [module_of(each) for each in adapters]
+    ranks = _by_module(config, modules, "rank_pattern", "r", where)
+    alphas = _by_module(config, modules, "alpha_pattern", "lora_alpha", where)
+    for adapter, module in zip(adapters, modules, strict=True):
+        rank, there = rank_of(shapes[adapter.down]), ranks[module]
         if there != rank:
             yield f"{module} has rank {there} in the folder, and {rank} in the step"
             continue
-        scale = _scale(config, module, rank)
+        scale = _scale(config, alphas[module], rank)
         if not math.isclose(scale, adapter.scale, rel_tol=1e-6):
             yield (
                 f"{module} has scale {scale:g} in the folder, and {adapter.scale:g} in the step "
@@ -164,26 +169,19 @@ def _differences(
             )
 
 
-def _scale(config: Mapping[str, Any], module: str, rank: int) -> float:
+def _scale(config: Mapping[str, Any], alpha: object, rank: int) -> float:
     """The factor that PEFT multiplies an adapter's product by; NaN where nothing says it."""
-    alpha = _of_module(config, module, "alpha_pattern", "lora_alpha", 8)
     if isinstance(alpha, bool) or not isinstance(alpha, int | float):
         return math.nan
     return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
-def _of_module(
-    config: Mapping[str, Any], module: str, patterns: str, name: str, default: int
-) -> Any:
-    """What holds for a module: the first pattern that its name ends with, else the usual value."""
-    for pattern, value in (config.get(patterns) or {}).items():
-        if _ends_with(module, pattern):
-            return value
-    return config.get(name, default)
-
-
-def _ends_with(module: str, pattern: str) -> bool:
-    try:
-        return bool(re.match(rf"(.*\.)?({pattern})$", module))
-    except re.error:
-        return False
+def _by_module(
+    config: Mapping[str, Any], modules: Sequence[str], patterns: str, name: str, where: str
+) -> dict[str, Any]:
+    """What holds for each module: of the first pattern that its name ends with, or the usual."""
+    values = {rf"(.*\.)?({each})": value for each, value in (config.get(patterns) or {}).items()}
+    pairs = [(pattern, module) for pattern in values for module in modules]
+    found = matching(pairs, [*(config.get(patterns) or {})], where)
+    first = {module: values[pattern] for pattern, module in reversed(found)}
+    return {module: first.get(module, config.get(name, _USUAL)) for module in modules}

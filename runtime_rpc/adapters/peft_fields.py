@@ -3,7 +3,8 @@
     compared     with the step: a difference is refused (`odtc/runtime_rpc/adapters/peft_config.py`)
     refused      where it is set: PEFT computes something else then
     told         where it is set: a step goes on otherwise than PEFT would
-    of tensors   it says which modules have adapters: the tensors of the folder show it
+    of modules   it says which modules have adapters: the tensors of the folder have to agree
+                 (`odtc/runtime_rpc/adapters/peft_targets.py`)
     of no value  it changes no number that the adapters give
 
 A field that is in none of these is told, unless it is empty: a later PEFT has given it a meaning.
@@ -23,17 +24,16 @@ REFUSED = frozenset(
     "alora_invocation_tokens arrow_config kasa_config layer_replication lora_bias "
     "monteclora_config trainable_token_indices use_bdlora use_qalora velora_config".split()
 )
-OF_TENSORS = frozenset(
-    "bias ensure_weight_tying exclude_modules layers_pattern layers_to_transform target_modules "
-    "target_parameters".split()
+OF_MODULES = frozenset(
+    "exclude_modules layers_pattern layers_to_transform target_modules target_parameters".split()
 )
 OF_NO_VALUE = frozenset(
-    "auto_mapping base_model_name_or_path corda_config eva_config fan_in_fan_out inference_mode "
-    "loftq_config lora_ga_config megatron_config megatron_core peft_version qalora_group_size "
-    "revision runtime_config task_type".split()
+    "auto_mapping base_model_name_or_path bias corda_config ensure_weight_tying eva_config "
+    "fan_in_fan_out inference_mode loftq_config lora_ga_config megatron_config megatron_core "
+    "peft_version qalora_group_size revision runtime_config task_type".split()
 )
 TOLD = frozenset(["lora_dropout"])
-KNOWN = COMPARED | REFUSED | OF_TENSORS | OF_NO_VALUE | TOLD
+KNOWN = COMPARED | REFUSED | OF_MODULES | OF_NO_VALUE | TOLD
 
 # First values of A and B that leave the base as it is; True and False are among them, too.
 _ON_THE_BASE = frozenset(["gaussian", "eva", "orthogonal", "mica"])

@@ -27,6 +27,7 @@ from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.fitting import fitted
 from odtc.runtime_rpc.adapters.peft_config import CONFIG, check_config, config_of, read_config
 from odtc.runtime_rpc.adapters.peft_fields import notes
+from odtc.runtime_rpc.adapters.peft_targets import check_targets, names_of
 from odtc.runtime_rpc.adapters.stored import stored_tensors
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
 from odtc.runtime_rpc.state.base import Base
@@ -100,6 +101,7 @@ def read_folder(
     whole = _saved_whole(stored, {item.spec.name: item for item in beside}, str(folder / TENSORS))
     others = {name: value for name, value in stored.items() if _plain(name) not in whole}
     found = fitted(others, shapes, str(folder / TENSORS)) | whole
+    check_targets(config, manifest.adapters, str(folder / CONFIG))
     base.tell_of_folder(metadata, config.get("base_model_name_or_path"), path)
     trained = sorted(item.spec.name for item in beside if item.role is Role.PARAMETER)
     if missing := [name for name in trained if name not in found]:
@@ -109,19 +111,6 @@ def read_folder(
             "which the step trains beside them: those stay as they are"
         )
     return found
-
-
-def _names(given: object, path: str | os.PathLike[str]) -> list[str]:
-    """Names of modules that are trained whole, as a configuration has them.
-
-    Raises:
-        ArtifactError: they are something else.
-    """
-    if isinstance(given, list) and all(isinstance(each, str) for each in given):
-        return given
-    raise ArtifactError(
-        f"modules_to_save is {given!r}, and no list of names", where=os.fspath(path)
-    )
 
 
 def _without_coded(
@@ -138,7 +127,7 @@ def _without_coded(
         ArtifactError: one is of a module that was trained whole.
     """
     coded = {plain_name(item.weight) for item in manifest.coded}
-    trained = _names(config.get("modules_to_save") or [], path)
+    trained = names_of("modules_to_save", config.get("modules_to_save"), os.fspath(path))
     left = sorted(name for name in map(_plain, stored) if name in coded)
     for name in left:
         module = name.rpartition(".")[0]

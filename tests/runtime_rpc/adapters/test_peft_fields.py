@@ -19,8 +19,8 @@ from odtc.core.errors import ArtifactError
 from odtc.runtime_rpc.adapters.peft_fields import (
     COMPARED,
     KNOWN,
+    OF_MODULES,
     OF_NO_VALUE,
-    OF_TENSORS,
     REFUSED,
     TOLD,
 )
@@ -83,7 +83,7 @@ def assert_same(trainer: odtc.Trainer, model: nn.Module) -> None:
 
 
 def test_each_field_of_peft_has_one_place() -> None:
-    places = COMPARED, REFUSED, OF_TENSORS, OF_NO_VALUE, TOLD
+    places = COMPARED, REFUSED, OF_MODULES, OF_NO_VALUE, TOLD
     assert sum(map(len, places)) == len(KNOWN)
     assert {field.name for field in dataclasses.fields(LoraConfig)} == KNOWN
 
@@ -128,7 +128,7 @@ def test_fields_that_change_nothing_and_those_that_are_told(sides: Sides, tmp_pa
     file = tmp_path / "theirs" / "adapter_config.json"
     config = json.loads(file.read_text())
     trainer = sides[1].trainer(threads=1)
-    silent = {name: "x" for name in (OF_NO_VALUE | OF_TENSORS)}
+    silent = dict.fromkeys(OF_NO_VALUE, "x")
     inits = [{"init_lora_weights": init} for init in (True, False, "gaussian", "eva", "orthogonal")]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
