@@ -1,11 +1,14 @@
 """`all-linear`: the layers that Hugging Face PEFT adapts by that name.
 
 These are the products with a matrix, but for the head: a layer that no other layer comes after. So
-a head that is new, or as wide as a vocabulary, gets no adapter.
+a head that is new, or as wide as a vocabulary, gets no adapter. Nor do the weights that
+nn.MultiheadAttention reads itself: to PEFT those of query, key and value are no layer, and what it
+puts beside that of the output is not applied.
 """
 
 from collections.abc import Collection, Sequence
 
+from odtc.core.adapters import read_by_attention
 from odtc.frontend.graph import Graph, names_read
 from odtc.frontend.trained.layers import Layer
 from odtc.frontend.trained.lora_forms import refusal
@@ -15,7 +18,7 @@ _PRODUCTS = ("Gemm", "MatMul")
 
 
 def all_linear(graph: Graph, layers: Sequence[Layer], positions: Collection[int]) -> list[Layer]:
-    """Those of some layers that are products with a matrix, and no head; a note names heads.
+    """Those of some layers that are products with a matrix, and no head; a note names the others.
 
     Args:
         graph: with the layers.
@@ -27,6 +30,15 @@ def all_linear(graph: Graph, layers: Sequence[Layer], positions: Collection[int]
         for layer in layers
         if layer.op_type in _PRODUCTS and not refusal(layer, _rank(graph, layer))
     ]
+    read = read_by_attention(
+        (layer.weight for layer in products), (*graph.parameters, *graph.constants)
+    )
+    for name in read:
+        graph.notes.append(
+            f"LoRA: all-linear leaves out {name!r}: nn.MultiheadAttention reads it itself, where "
+            "PEFT applies no adapter"
+        )
+    products = [layer for layer in products if layer.weight not in read]
     leading = _leading(graph, positions)
     heads = [layer for layer in products if leading.isdisjoint(layer.node.output)]
     for layer in heads:

@@ -26,7 +26,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 import onnx
 
-from odtc.core.adapters import Adapter
+from odtc.core.adapters import Adapter, read_by_attention
 from odtc.core.errors import UnsupportedError, UsageError
 from odtc.core.onnx_model.quantised_names import plain_name
 from odtc.core.options.arguments import plainly_made
@@ -72,8 +72,8 @@ class LoRA:
         alpha: the adapters' terms are scaled by alpha / rank; above 0.
         targets: globs over the ONNX names of weights, separated by `|`. `*`, all, leaves out a
             weight that an embedding and the head share, and weights that are trained themselves;
-            `all-linear` is those of them that PEFT's `all-linear` has: matrices of products, but
-            for that of the head.
+            `all-linear` is those of them that PEFT's `all-linear` adapts: matrices of products, but
+            for that of the head, and those of nn.MultiheadAttention.
         seed: of the first values of the adapters.
         rslora: whether the terms are scaled by alpha / sqrt(rank) (rank-stabilised LoRA).
         dropout: share of the elements of an adapter's input that a training step drops, below 1;
@@ -191,6 +191,7 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
     for layer in layers:
         _check(graph, layer, lora.rank_of(layer.weight), selection)
     _check_shared(layers)
+    _tell_of_attention(graph, layers)
     rng = np.random.default_rng(lora.seed)
     adapters: dict[str, Adapter] = {}
     for layer in layers:
@@ -299,6 +300,17 @@ def _check_shared(layers: Sequence[Layer]) -> None:
                 f"LoRA: no adapter for {layer}: {other} reads the same weight in another way",
                 hint="narrow the targets, such as *.query*",
             )
+
+
+def _tell_of_attention(graph: Graph, layers: Sequence[Layer]) -> None:
+    """Notes the adapters that no folder of PEFT can hold."""
+    weights = (*graph.parameters, *graph.constants)
+    for weight in read_by_attention((layer.weight for layer in layers), weights):
+        graph.notes.append(
+            f"LoRA: {weight!r} gets an adapter that export_peft cannot write: "
+            "nn.MultiheadAttention reads that weight itself, where PEFT applies no adapter; a "
+            "model with the adapters merged, and a file of adapters alone, have it"
+        )
 
 
 def _add_parameters(graph: Graph, layer: Layer, lora: LoRA, rng: np.random.Generator) -> Adapter:

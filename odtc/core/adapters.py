@@ -23,8 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from odtc.core.errors import UnsupportedError
+from odtc.core.onnx_model.quantised_names import plain_name
 
 PEFT_PREFIX = "base_model.model."
+# Parameters of nn.MultiheadAttention: one of query, key and value, or one of each.
+_OF_ATTENTION = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,26 @@ def without_adapters(
     """The weights of the model as they are beside their adapters."""
     added = {name for adapter in adapters for name in adapter.tensors}
     return {k: v for k, v in weights.items() if k not in added}
+
+
+def read_by_attention(weights: Iterable[str], model: Iterable[str]) -> list[str]:
+    """Those of some weights that nn.MultiheadAttention reads itself, each once.
+
+    It calls no module that has them, so PEFT would not apply an adapter there.
+
+    Args:
+        weights: names of ONNX initializers, as PyTorch calls them.
+        model: names of all weights of the model.
+    """
+    parts = [plain_name(name).rpartition(".") for name in model]
+    owners = {owner for owner, _, name in parts if name in _OF_ATTENTION}
+    outputs = {f"{owner}.out_proj.weight".removeprefix(".") for owner in owners}
+    plain = {weight: plain_name(weight) for weight in weights}
+    return [
+        weight
+        for weight, name in plain.items()
+        if name in outputs or name.rpartition(".")[2] in _OF_ATTENTION
+    ]
 
 
 def rank_of(down: tuple[int, ...]) -> int:

@@ -12,9 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from odtc.core.adapters import Adapter, rank_of
+from odtc.core.adapters import Adapter, rank_of, read_by_attention
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import ArtifactError, UnsupportedError
 from odtc.core.onnx_model.quantised_names import plain_name
+from odtc.core.specs import WEIGHT_ROLES
 from odtc.runtime_rpc.adapters.bounded_patterns import matching
 from odtc.runtime_rpc.adapters.peft_fields import refusals
 
@@ -42,6 +44,24 @@ def module_of(adapter: Adapter) -> str:
             hint="export the module by `odtc export` or odtc.from_torch, which keep its names",
         )
     return adapter.down.removesuffix(suffix)
+
+
+def require_modules(manifest: Manifest) -> None:
+    """Checks that PEFT applies adapters where the step has them.
+
+    Raises:
+        UnsupportedError: an adapted weight is one that nn.MultiheadAttention reads itself.
+    """
+    names = [item.spec.name for item in manifest.of_role(*WEIGHT_ROLES)]
+    names += [item.weight for item in manifest.coded]
+    if read := read_by_attention((each.weight for each in manifest.adapters), names):
+        more = f", and that of {len(read) - 1} more" if len(read) > 1 else ""
+        raise UnsupportedError(
+            f"PEFT would not apply the adapter of {read[0]!r}{more}: nn.MultiheadAttention reads "
+            "that weight itself, and calls no module that has it",
+            hint="compile with --lora targets=all-linear, which leaves such out; or export the "
+            "model with the adapters merged, or the adapters alone (export_adapters)",
+        )
 
 
 def config_of(

@@ -25,7 +25,13 @@ from odtc.core.onnx_model.quantised_names import plain_name
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.fitting import fitted
-from odtc.runtime_rpc.adapters.peft_config import CONFIG, check_config, config_of, read_config
+from odtc.runtime_rpc.adapters.peft_config import (
+    CONFIG,
+    check_config,
+    config_of,
+    read_config,
+    require_modules,
+)
 from odtc.runtime_rpc.adapters.peft_fields import notes
 from odtc.runtime_rpc.adapters.peft_targets import check_targets, names_of
 from odtc.runtime_rpc.adapters.stored import stored_tensors
@@ -57,8 +63,10 @@ def write_folder(
 
     Raises:
         OutputError: the folder has files in it, or cannot be written.
-        UnsupportedError: an adapted weight has no name of a module's.
+        UnsupportedError: an adapted weight has no name of a module's, or is one beside which PEFT
+            applies no adapter.
     """
+    require_modules(manifest)
     adapters = {item.spec.name: item.spec.shape for item in adapter_arguments(manifest)}
     config = config_of(manifest.adapters, adapters, base_model, saved)
     named = dict(
@@ -81,10 +89,12 @@ def read_folder(
     Raises:
         ArtifactError: a file is missing or damaged, or the adapters are others than the step's.
         UsageError: the step has no adapters.
-        UnsupportedError: an adapted weight of the step has no name of a module's.
+        UnsupportedError: an adapted weight of the step has no name of a module's, or is one beside
+            which PEFT applies no adapter.
     """
     folder, items = Path(path), adapter_arguments(manifest)
     shapes = {item.spec.name: item.spec.shape for item in items}
+    require_modules(manifest)
     config = read_config(folder)
     check_config(config, manifest.adapters, shapes, str(folder))
     for note in notes(config, manifest.adapters):
