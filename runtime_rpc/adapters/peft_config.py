@@ -21,6 +21,10 @@ from odtc.runtime_rpc.adapters.bounded_patterns import matching
 from odtc.runtime_rpc.adapters.peft_fields import refusals
 
 CONFIG = "adapter_config.json"
+_RECOMPILE = (
+    "compile the step with the folder's rank and alpha: --lora rank=R,alpha=ALPHA; where they "
+    "differ by module, rank-pattern=GLOB:R|GLOB:R and alpha-pattern=GLOB:ALPHA"
+)
 # PEFT's own rank and alpha, where a configuration does not say them.
 _USUAL = 8
 _PATTERNS = ("rank_pattern", "alpha_pattern")
@@ -150,29 +154,42 @@ def check_config(
     """
     differing = list(_differences(config, adapters, shapes, where))
     if differing:
-        more = f", and {len(differing) - 1} more differences" if len(differing) > 1 else ""
+        text, hint = differing[0]
+        left = len(differing) - 1
+        more = f", and {left} more difference{'s' if left > 1 else ''}" if left else ""
         raise ArtifactError(
-            f"the adapters are others than the step's: {differing[0]}{more}",
+            f"the adapters are others than the step's: {text}{more}",
             where=f"{where}, {CONFIG}",
-            hint="compile the step with the folder's rank and alpha: --lora rank=R,alpha=ALPHA; "
-            "where they differ by module, rank-pattern=GLOB:R|GLOB:R and alpha-pattern=GLOB:ALPHA",
+            hint=hint,
         )
 
 
 def _differences(
     config: Mapping[str, Any], adapters: Sequence[Adapter], shapes: Shapes, where: str
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
+    """Each difference, with what to do about it."""
     kind = config.get("peft_type")
     if kind != "LORA":
-        yield f"peft_type is {kind!r} in the folder, and the step has LORA"
+        text = f"peft_type is {kind!r} in the folder, and the step has LORA"
+        yield text, "odtc trains LoRA and DoRA alone: take a folder of one of these"
         return
     theirs, ours = bool(config.get("use_dora")), any(each.magnitude for each in adapters)
     if theirs != ours:
         has = {True: "DoRA (use_dora)", False: "plain LoRA"}
-        wanted = str(theirs).lower()
-        yield f"the folder has {has[theirs]}, and the step {has[ours]}: --lora dora={wanted}"
+        wanted = f"--lora rank=R,alpha=ALPHA,dora={str(theirs).lower()}"
+        text = f"the folder has {has[theirs]}, and the step {has[ours]}"
+        yield text, f"compile the step as the folder is: {wanted}"
         return
-    yield from refusals(config)
+    for text in refusals(config):
+        yield text, "odtc trains plain LoRA and DoRA alone: take a folder of one of these"
+    for text in _numbers(config, adapters, shapes, where):
+        yield text, _RECOMPILE
+
+
+def _numbers(
+    config: Mapping[str, Any], adapters: Sequence[Adapter], shapes: Shapes, where: str
+) -> Iterator[str]:
+    """What differs of ranks and factors."""
     modules = [module_of(each) for each in adapters]
     ranks = _by_module(config, modules, "rank_pattern", "r", where)
     alphas = _by_module(config, modules, "alpha_pattern", "lora_alpha", where)

@@ -156,6 +156,26 @@ OTHERS = {
 }
 
 
+HINTS: Mapping[str, tuple[dict[str, Any], str]] = {
+    "another kind": ({"peft_type": "VERA"}, "odtc trains LoRA and DoRA alone"),
+    "DoRA": ({"use_dora": True}, "--lora rank=R,alpha=ALPHA,dora=true"),
+    "a bias": ({"lora_bias": True}, "odtc trains plain LoRA and DoRA alone"),
+    "a rank": ({"r": 3}, "compile the step with the folder's rank and alpha"),
+}
+
+
+@pytest.mark.parametrize("case", HINTS)
+def test_the_hint_is_about_what_differs(case: str, sides: Sides, tmp_path: Path) -> None:
+    trainer = sides[1].trainer(threads=1)
+    trainer.export_peft(tmp_path / "mine")
+    file = tmp_path / "mine" / "adapter_config.json"
+    given, hint = HINTS[case]
+    file.write_text(json.dumps(json.loads(file.read_text()) | given))
+    with pytest.raises(ArtifactError) as caught:
+        trainer.load_adapters(tmp_path / "mine")
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize("reason", OTHERS)
 def test_folders_of_other_kinds(reason: str, sides: Sides, tmp_path: Path) -> None:
     theirs(sides[0], **OTHERS[reason]).save_pretrained(tmp_path / "theirs")
