@@ -171,7 +171,8 @@ def export(
     if placed.save(path):
         notes.append(said_of(path))
     if weights.frozen:
-        notes.append(f"{len(weights.frozen)} parameters are frozen; they are not trained")
+        are = "parameter is" if len(weights.frozen) == 1 else "parameters are"
+        notes.append(f"{len(weights.frozen)} {are} frozen, and not trained")
     return ExportedModule(
         Path(path),
         _texts(model.graph.input),

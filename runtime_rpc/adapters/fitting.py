@@ -34,10 +34,11 @@ def fitted(
     found = {name: value.shape for name, value in tensors.items()}
     differing = sorted(k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k))
     if differing:
-        name = differing[0]
+        name, n = differing[0], len(differing)
         raise ArtifactError(
-            f"the adapters do not fit the step: {len(differing)} tensors differ, such as {name!r}, "
-            f"{_side(found, name)} in the file and {_side(expected, name)} in the step",
+            f"the adapters do not fit the step: {n} tensor{'s differ' if n > 1 else ' differs'}, "
+            f"such as {name!r}, {_side(found, name)} in the file and {_side(expected, name)} in "
+            "the step",
             where=where,
             hint=_HINT,
         )
@@ -45,4 +46,8 @@ def fitted(
 
 
 def _side(shapes: Mapping[str, tuple[int, ...]], name: str) -> str:
-    return str(list(shapes[name])) if name in shapes else "not there"
+    """A tensor's shape as PEFT lays it out, as files have it."""
+    shape = shapes.get(name)
+    if shape is None:
+        return "not there"
+    return str(list(shape[::-1] if len(shape) == 2 else shape))

@@ -368,9 +368,10 @@ def check_tensors(
     expected = {name: (item.spec.shape, item.spec.dtype) for name, item in arguments.items()}
     differing = sorted(k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k))
     if differing:
+        n = len(differing)
         raise ArtifactError(
-            f"the checkpoint does not fit the step: {len(differing)} tensors differ, "
-            f"such as {differing[0]!r}",
+            "the checkpoint does not fit the step: "
+            f"{n} tensor{'s differ' if n > 1 else ' differs'}, such as {differing[0]!r}",
             where=where,
             hint="compile with the optimizer and the parameters that it was trained with",
         )

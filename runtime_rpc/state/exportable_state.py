@@ -245,9 +245,10 @@ class ExportableState(DeviceState):
         found |= {kept[name]: value for name, value in tensors.items() if name in kept}
         if moved and shared:
             names = ", ".join(item.spec.name for item in moved[:_SHOWN])
+            more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
             raise ArtifactError(
-                f"the adapters come with {len(moved)} weights of the base that are others than the "
-                f"step's, such as {names}, and all adapters share the base",
+                f"the adapters come with other values of {names}{more} than the step has, and all "
+                "adapters share the base",
                 where=os.fspath(path),
                 hint="load them into a trainer of their own, or compile the step so that it trains "
                 "these weights",

@@ -90,6 +90,11 @@ def test_each_kind_is_told_apart(tmp_path: Path) -> None:
     assert found["order"].dtype == np.int64
 
 
+def test_frozen_parameters_are_told(tmp_path: Path) -> None:
+    exported = odtc.from_torch(Kinds(), torch.randn(2, 4), tmp_path / "m.onnx")
+    assert "1 parameter is frozen, and not trained" in exported.notes
+
+
 def test_a_part_in_eval_stays_as_it_is(tmp_path: Path) -> None:
     """Its batch normalisation is two constants for the optimizer, its dropout is nothing."""
     module = make("mlp", without_dropout=False)

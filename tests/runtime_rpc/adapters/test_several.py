@@ -139,11 +139,11 @@ def test_the_base_that_adapters_share_stays(step_of: StepOf, tmp_path: Path) -> 
     theirs.save_pretrained(str(tmp_path / "theirs"))
     with artifact.trainer(threads=1) as trainer:
         before = kept(trainer)
-        with pytest.raises(ArtifactError, match="2 weights of the base that are others than"):
+        with pytest.raises(ArtifactError, match=r"other values of .*ln_f"):
             trainer.add_adapter("bob", tmp_path / "theirs")
         assert trainer.adapters == ("default",)
         trainer.add_adapter("bob")
-        with pytest.raises(ArtifactError, match="2 weights of the base that are others than"):
+        with pytest.raises(ArtifactError, match=r"other values of .*ln_f"):
             trainer.load_adapters(tmp_path / "theirs")
         assert kept(trainer) == before
         trainer.delete_adapter("bob")
