@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from odtc.core.onnx_model.quantised_names import plain_name
 from odtc.core.specs import WEIGHT_ROLES
 from odtc.runtime_rpc.adapters.bounded_patterns import matching
 from odtc.runtime_rpc.adapters.peft_fields import refusals
+from odtc.runtime_rpc.adapters.saved_modules import Beside
 
 CONFIG = "adapter_config.json"
 _RECOMPILE = (
@@ -69,7 +70,7 @@ def require_modules(manifest: Manifest) -> None:
 
 
 def config_of(
-    adapters: Sequence[Adapter], shapes: Shapes, base_model: str | None, saved: Collection[str]
+    adapters: Sequence[Adapter], shapes: Shapes, base_model: str | None, beside: Beside
 ) -> dict[str, Any]:
     """The configuration of a step's adapters.
 
@@ -77,7 +78,7 @@ def config_of(
         adapters: at least one; all are of one kind, as one `lora` made them.
         shapes: of A and B, by name.
         base_model: name or path of the model that they are for; None leaves it open.
-        saved: modules that are trained whole beside them.
+        beside: what is trained beside them.
 
     Raises:
         UnsupportedError: a weight has no name of a module's.
@@ -90,14 +91,14 @@ def config_of(
     return {
         "auto_mapping": None,
         "base_model_name_or_path": base_model,
-        "bias": "none",
+        "bias": beside.bias,
         "fan_in_fan_out": turned and not any(each.transposed for each in adapters),
         "inference_mode": True,
         "init_lora_weights": True,
         "alpha_pattern": _pattern(alphas, alpha),
         "lora_alpha": alpha,
         "lora_dropout": max(each.dropout for each in adapters),
-        "modules_to_save": sorted(saved) or None,
+        "modules_to_save": [*beside.modules] or None,
         "peft_type": "LORA",
         "r": rank,
         "rank_pattern": _pattern(ranks, rank),

@@ -34,6 +34,7 @@ from odtc.runtime_rpc.adapters.peft_config import (
 )
 from odtc.runtime_rpc.adapters.peft_fields import notes
 from odtc.runtime_rpc.adapters.peft_targets import check_targets, names_of
+from odtc.runtime_rpc.adapters.saved_modules import Beside, adapted_modules
 from odtc.runtime_rpc.adapters.stored import stored_tensors
 from odtc.runtime_rpc.adapters.tensors_file import adapter_arguments
 from odtc.runtime_rpc.state.base import Base
@@ -48,7 +49,7 @@ def write_folder(
     manifest: Manifest,
     tensors: Mapping[str, np.ndarray],
     base_model: str | None,
-    saved: Collection[str],
+    beside: Beside,
     base: Base,
 ) -> None:
     """Writes a new folder, whole or not at all.
@@ -56,9 +57,9 @@ def write_folder(
     Args:
         path: of the folder, which is new or empty.
         manifest: of the step.
-        tensors: those of the adapters, and all weights of the modules that are saved.
+        tensors: those of the adapters, and those beside them.
         base_model: what the configuration says of the model that the adapters are for.
-        saved: the modules that are saved whole.
+        beside: what is trained beside the adapters.
         base: of the trainer.
 
     Raises:
@@ -68,9 +69,10 @@ def write_folder(
     """
     require_modules(manifest)
     adapters = {item.spec.name: item.spec.shape for item in adapter_arguments(manifest)}
-    config = config_of(manifest.adapters, adapters, base_model, saved)
+    config = config_of(manifest.adapters, adapters, base_model, beside)
+    adapted = adapted_modules(manifest)
     named = dict(
-        to_peft(name, value) if name in adapters else (PEFT_PREFIX + name, value)
+        to_peft(name, value) if name in adapters else (_within(name, adapted), value)
         for name, value in tensors.items()
     )
     with atomic_folder(path) as folder:
@@ -179,6 +181,12 @@ def _saved_whole(
             )
         found[item.spec.name] = value.astype(item.spec.dtype)
     return found
+
+
+def _within(name: str, adapted: Collection[str]) -> str:
+    """The name of a weight in a folder; the inverse of `_plain`."""
+    module, _, own = name.rpartition(".")
+    return PEFT_PREFIX + (f"{module}.base_layer.{own}" if module in adapted else name)
 
 
 def _plain(name: str) -> str:

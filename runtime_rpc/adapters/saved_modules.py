@@ -1,15 +1,20 @@
-"""Modules that are trained whole beside adapters, such as a new head: PEFT's `modules_to_save`.
+"""What is trained beside adapters, as PEFT has it: whole modules (`modules_to_save`), and biases.
 
-PEFT takes a whole module, so all weights of it that the step has go with those that it trains.
+PEFT takes a whole module, so all weights of it that the step has go with those that it trains. A
+module with an adapter is none of these; of its parameters PEFT keeps the bias, where it keeps
+those of all such modules (`bias="lora_only"`) or of all modules (`bias="all"`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import onnx
 
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import UnsupportedError
+from odtc.core.onnx_model.quantised_names import plain_name
 from odtc.core.onnx_model.weight_list import read_weight_list
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 
@@ -17,42 +22,93 @@ _SHOWN = 3
 _HINT = "train other parameters beside the adapters, or export the model with merge=False"
 
 
-def saved_modules(manifest: Manifest, skeleton: Path) -> Mapping[str, list[Argument]]:
-    """The modules with weights that change beside the adapters, each with all of its weights.
+@dataclass(frozen=True)
+class Beside:
+    """What a folder of PEFT has beside its adapters.
+
+    Attributes:
+        modules: that are saved whole.
+        bias: which biases are in it, in PEFT's word.
+        weights: of these modules, and these biases.
+    """
+
+    modules: Sequence[str]
+    bias: str
+    weights: Sequence[Argument]
+
+
+def saved_beside(manifest: Manifest, skeleton: Path) -> Beside:
+    """What changes beside the adapters of a step.
 
     Args:
         manifest: of a step with adapters.
         skeleton: the original graph, which says what is tied.
 
     Raises:
-        UnsupportedError: PEFT cannot keep such a module: its weight has an adapter, too, is shared
-            with another module, or has no module.
+        UnsupportedError: PEFT cannot keep it: it is shared with another module, has no module, or
+            is of one with an adapter, and no bias, or not all biases of such modules are trained.
     """
-    adapted = {adapter.weight for adapter in manifest.adapters}
     added = {name for adapter in manifest.adapters for name in adapter.tensors}
     weights = [item for item in manifest.of_role(*WEIGHT_ROLES) if item.spec.name not in added]
     moved = [item for item in weights if item.role in (Role.PARAMETER, Role.STATISTIC)]
-    found = {_module(item.spec.name): item.spec.name for item in moved}
+    bias, biases = _biases(manifest, weights, moved)
+    found = {_module(item.spec.name): item.spec.name for item in moved if item not in biases}
     saved = {
         module: [item for item in weights if _module(item.spec.name) == module] for module in found
     }
     ties = _tied(skeleton) if saved else frozenset()
     for module, items in saved.items():
-        names = {item.spec.name for item in items}
-        reason = ""
         if not module:
-            reason = "it is of no module that PEFT could save"
-        elif names & adapted:
-            reason = f"the weight of its module {module} has an adapter, and PEFT saves no such one"
-        elif shared := sorted(names & ties):
+            _refuse(found[module], "it is of no module that PEFT could save")
+        if shared := sorted(ties.intersection(item.spec.name for item in items)):
             reason = f"{shared[0]} is shared with another module, and PEFT would part them"
-        if reason:
-            raise UnsupportedError(
-                f"a folder of PEFT cannot hold {found[module]}, which is trained beside the "
-                f"adapters: {reason}",
-                hint=_HINT,
-            )
-    return saved
+            _refuse(found[module], reason)
+    whole = [item for items in saved.values() for item in items]
+    return Beside(sorted(saved), bias, [*whole, *biases])
+
+
+def adapted_modules(manifest: Manifest) -> frozenset[str]:
+    """The modules whose weights have adapters."""
+    return frozenset(_module(plain_name(adapter.weight)) for adapter in manifest.adapters)
+
+
+def _biases(
+    manifest: Manifest, weights: Sequence[Argument], moved: Sequence[Argument]
+) -> tuple[str, Sequence[Argument]]:
+    """PEFT's word for the biases that are trained, and they; none where no adapted module's is.
+
+    Raises:
+        UnsupportedError: PEFT has no word for them.
+    """
+    adapted = adapted_modules(manifest)
+    there = [item for item in moved if _module(item.spec.name) in adapted]
+    if not there:
+        return "none", ()
+    if other := [item for item in there if not _is_bias(item)]:
+        name = other[0].spec.name
+        _refuse(name, f"its module {_module(name)} has an adapter, and of such PEFT saves the bias")
+    every = [item for item in weights if _is_bias(item)]
+    if moved == every:
+        return "all", every
+    own = [item for item in every if _module(item.spec.name) in adapted]
+    if left := [item.spec.name for item in own if item not in there]:
+        _refuse(
+            there[0].spec.name,
+            "PEFT saves the biases of all modules with adapters (bias='lora_only'), or of none, "
+            f"and {left[0]} is not trained",
+        )
+    return "lora_only", own
+
+
+def _is_bias(item: Argument) -> bool:
+    return item.spec.name.rpartition(".")[2] == "bias"
+
+
+def _refuse(name: str, reason: str) -> NoReturn:
+    raise UnsupportedError(
+        f"a folder of PEFT cannot hold {name}, which is trained beside the adapters: {reason}",
+        hint=_HINT,
+    )
 
 
 def moved_text(names: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.base_model import read_base_model
 from odtc.runtime_rpc.adapters.gguf_adapters import write_gguf_adapters
 from odtc.runtime_rpc.adapters.peft_folder import write_folder
-from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_modules
+from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_beside
 from odtc.runtime_rpc.adapters.tensors_file import (
     adapter_arguments,
     trained_beside,
@@ -134,8 +134,9 @@ class ExportableState(DeviceState):
     ) -> None:
         """Writes a new folder that `PeftModel.from_pretrained` of Hugging Face PEFT loads.
 
-        It holds the adapters, and the modules that are trained whole beside them, as PEFT's
-        `modules_to_save`. The packages of Hugging Face are not needed.
+        It holds the adapters, the modules that are trained whole beside them, as PEFT's
+        `modules_to_save`, and biases of modules with adapters, as its `bias`. The packages of
+        Hugging Face are not needed.
 
         Args:
             path: of the folder, which is new or empty.
@@ -151,10 +152,9 @@ class ExportableState(DeviceState):
             UsageError: the step has no adapters, or keeps no averages; the artifact is closed.
         """
         adapters = adapter_arguments(self._manifest)
-        saved = saved_modules(self._manifest, self._bundle.opened().model)
-        beside = [item for items in saved.values() for item in items]
-        tensors = self._finite_weights((*adapters, *beside), ema)
-        write_folder(path, self._manifest, tensors, base_model, saved, self._base)
+        beside = saved_beside(self._manifest, self._bundle.opened().model)
+        tensors = self._finite_weights((*adapters, *beside.weights), ema)
+        write_folder(path, self._manifest, tensors, base_model, beside, self._base)
 
     @takes(
         "trainer.export_gguf",

@@ -187,7 +187,7 @@ def test_a_configuration_of_other_bytes_is_read_or_refused(
 
 
 class Shares(nn.Module):
-    """A head that is tied to the embedding, a bias beside an adapter, and a parameter alone."""
+    """A head that is tied to the embedding, and a parameter alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -204,7 +204,6 @@ class Shares(nn.Module):
     ("params", "reason"),
     [
         ("words*", "words.weight is shared with another module"),
-        ("inner.bias", "the weight of its module inner has an adapter"),
         ("shift", "it is of no module"),
     ],
 )

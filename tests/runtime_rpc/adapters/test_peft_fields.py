@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.numpy import load_file
 from torch import nn
 
 import odtc
-from odtc.core.errors import ArtifactError
+from odtc.core.errors import ArtifactError, UnsupportedError
 from odtc.runtime_rpc.adapters.peft_fields import (
     COMPARED,
     KNOWN,
@@ -44,14 +45,18 @@ class Net(nn.Module):
 Sides = tuple[nn.Module, odtc.Artifact]
 
 
-def compiled(folder: Path, **lora: Any) -> Sides:
+def compiled(folder: Path, train: list[str] | None = None, **lora: Any) -> Sides:
     torch.manual_seed(0)
     module = Net()
     odtc.from_torch(module, torch.zeros(BATCH, dtype=torch.int64), folder / "net.onnx")
     given = {"rank": RANK, "alpha": ALPHA, "targets": "first.weight|last.weight", **lora}
     update = odtc.Update("sgd", ema=0.9)
     return module, odtc.compile(
-        folder / "net.onnx", batch=BATCH, optimizer=update, lora=odtc.LoRA(**given)
+        folder / "net.onnx",
+        batch=BATCH,
+        optimizer=update,
+        lora=odtc.LoRA(**given),
+        train=train,
     )
 
 
@@ -225,6 +230,43 @@ def test_what_is_trained_beside_the_adapters_there_alone(
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", ".*nothing says over which base")
         trainer.load_adapters(tmp_path / "theirs")
+
+
+# What is trained beside the adapters, PEFT's word for the biases, and the modules that it saves.
+BIASES: Mapping[str, tuple[list[str], str, list[str] | None]] = {
+    "those of adapted modules": (["first.bias", "last.bias"], "lora_only", None),
+    "all": (["*.bias"], "all", None),
+    "and a head": (["first.bias", "last.bias", "head*"], "lora_only", ["head"]),
+    "that of a head": (["head*"], "none", ["head"]),
+}
+
+
+@pytest.mark.parametrize("dora", [False, True])
+@pytest.mark.parametrize("case", BIASES)
+def test_biases_go_both_ways(case: str, dora: bool, tmp_path: Path) -> None:
+    train, bias, saved = BIASES[case]
+    module, artifact = compiled(tmp_path, train, dora=dora)
+    trainer = artifact.trainer(threads=1)
+    for _ in range(3):
+        trainer.step(ids().numpy(), ids().numpy() % 5, lr=0.1)
+    trainer.export_peft(tmp_path / "mine")
+    config = json.loads((tmp_path / "mine" / "adapter_config.json").read_text())
+    assert (config["bias"], config["modules_to_save"]) == (bias, saved)
+    again = PeftModel.from_pretrained(copy.deepcopy(module), tmp_path / "mine").eval()
+    assert_same(trainer, again)
+    again.save_pretrained(str(tmp_path / "again"))
+    names = {*load_file(tmp_path / "mine" / "adapter_model.safetensors")}
+    assert names == {*load_file(tmp_path / "again" / "adapter_model.safetensors")}
+    other = artifact.trainer(threads=1)
+    other.load_adapters(tmp_path / "again")
+    assert_same(other, again)
+
+
+def test_the_bias_of_one_adapted_module_alone_has_no_folder(tmp_path: Path) -> None:
+    trainer = compiled(tmp_path, ["last.bias"])[1].trainer(threads=1)
+    with pytest.raises(UnsupportedError, match=r"hold last.bias, .* or of none, and first.bias is"):
+        trainer.export_peft(tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
 
 
 def test_moving_averages_begin_at_the_adapters(sides: Sides, tmp_path: Path) -> None:
