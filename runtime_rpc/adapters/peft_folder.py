@@ -10,7 +10,7 @@ are not needed here.
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,23 @@ def read_folder(
             "which the step trains beside them: those stay as they are"
         )
     return found
+
+
+def of_saved_modules(path: str | os.PathLike[str], names: Iterable[str]) -> list[str]:
+    """Those of some weights that are of modules that a folder says were trained whole.
+
+    Args:
+        path: of the folder, or of a file, which says nothing of modules.
+        names: of weights of the step.
+
+    Raises:
+        ArtifactError: the folder's configuration is missing or damaged.
+    """
+    if not os.path.isdir(path):
+        return []
+    config, where = read_config(Path(path)), os.fspath(path)
+    modules = names_of("modules_to_save", config.get("modules_to_save"), where)
+    return sorted(each for each in names if any(f".{it}." in f".{each}" for it in modules))
 
 
 def _without_coded(

@@ -19,6 +19,10 @@ from odtc.core.onnx_model.weight_list import read_weight_list
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 
 _SHOWN = 3
+_FROZEN = (
+    "but this step does not train them, and its export_peft leaves them out; compile with --train "
+    "for these names, too"
+)
 _HINT = "train other parameters beside the adapters, or export the model with merge=False"
 
 
@@ -113,13 +117,18 @@ def _refuse(name: str, reason: str) -> NoReturn:
 
 def moved_text(names: Iterable[str]) -> str:
     """Says that weights that a folder has trained are frozen in the step."""
+    return f"{_listed(names)} of the folder were trained there: they are taken up, {_FROZEN}"
+
+
+def unmoved_text(names: Iterable[str]) -> str:
+    """Says that modules that a folder saved whole are as in the step, and frozen there."""
+    return f"the folder saves {_listed(names)} whole (modules_to_save), as the step has it, {_FROZEN}"
+
+
+def _listed(names: Iterable[str]) -> str:
     listed = sorted(names)
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return (
-        f"{', '.join(listed[:_SHOWN])}{more} of the folder were trained there: they are taken up, "
-        "but this step does not train them, and its export_peft leaves them out; compile with "
-        "--train for these names, too"
-    )
+    return f"{', '.join(listed[:_SHOWN])}{more}"
 
 
 def _module(name: str) -> str:

@@ -14,8 +14,8 @@ from odtc.core.options.kinds import FLAG, PATH, TEXT, optional
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 from odtc.runtime_rpc.adapters.base_model import read_base_model
 from odtc.runtime_rpc.adapters.gguf_adapters import write_gguf_adapters
-from odtc.runtime_rpc.adapters.peft_folder import write_folder
-from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_beside
+from odtc.runtime_rpc.adapters.peft_folder import of_saved_modules, write_folder
+from odtc.runtime_rpc.adapters.saved_modules import moved_text, saved_beside, unmoved_text
 from odtc.runtime_rpc.adapters.tensors_file import (
     adapter_arguments,
     trained_beside,
@@ -253,4 +253,7 @@ class ExportableState(DeviceState):
                 hint="load them into a trainer of their own, or compile the step so that it trains "
                 "these weights",
             )
+        same = of_saved_modules(path, (it.spec.name for it in still if it not in moved))
+        if same:
+            warn_caller(f"{os.fspath(path)}: {unmoved_text(same)}")
         return found, moved

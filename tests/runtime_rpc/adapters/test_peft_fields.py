@@ -228,8 +228,20 @@ def test_what_is_trained_beside_the_adapters_there_alone(
     assert_same(trainer, model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*nothing says over which base")
+        warnings.filterwarnings("ignore", ".*nothing says over which base|.*as the step has it")
         trainer.load_adapters(tmp_path / "theirs")
+
+
+def test_a_module_that_is_saved_as_it_was_is_told(sides: Sides, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    options = {"r": RANK, "lora_alpha": ALPHA, "target_modules": NAMES, "modules_to_save": ["head"]}
+    model = get_peft_model(copy.deepcopy(sides[0]), LoraConfig(**options))
+    model.save_pretrained(str(tmp_path / "theirs"))
+    trainer = sides[1].trainer(threads=1)
+    said = r"saves head.bias, head.weight whole \(modules_to_save\), as the step has it, but .*--train"
+    with pytest.warns(UserWarning, match=said) as caught:
+        trainer.load_adapters(tmp_path / "theirs")
+    assert not any("were trained there" in str(each.message) for each in caught)
 
 
 # What is trained beside the adapters, PEFT's word for the biases, and the modules that it saves.
