@@ -66,6 +66,7 @@ class Graph:
         new_head: parameters of a head that was put on the model, and is untrained.
         untrainable: weights that no option trains, as they are no float tensors, each with what to
             do instead.
+        unrounded: float32 of constants that the file computes in float16, by name.
         folded_bytes: of constants that were computed from others.
         detached: tensors that count as constants in the backward pass.
         unrolled_nodes: that loops became.
@@ -96,6 +97,7 @@ class Graph:
     new_head: tuple[str, ...] = ()
     aside: dict[str, str] = field(default_factory=dict)
     untrainable: list[str] = field(default_factory=list)
+    unrounded: dict[str, np.ndarray] = field(default_factory=dict)
     folded_bytes: int = 0
     detached: set[str] = field(default_factory=set)
     unrolled_nodes: int = 0

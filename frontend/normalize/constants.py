@@ -5,7 +5,7 @@ inference the shape that the next one waits for, so both go on in turn.
 """
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 import onnx
@@ -15,6 +15,7 @@ from odtc.core.disk.file_limits import MOST_FOLDED_BYTES
 from odtc.core.errors import ModelError
 from odtc.frontend.graph import Graph, attributes, describe_node
 from odtc.frontend.normalize.control.ranges import require_countable
+from odtc.frontend.normalize.widen import widen_attributes
 
 # A causal mask of 1024 positions; anything larger is left to the compiler.
 MAX_ELEMENTS = 1 << 20
@@ -36,6 +37,9 @@ EXPANDING = frozenset(
     "Pad Range Tile".split()
 )
 _FOLDED = BOUNDED | EXPANDING
+_CASTS = frozenset({"Cast", "CastLike"})
+# Types of what rounding to float16 may have changed.
+_ROUNDED = frozenset({"float16", "float32"})
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 # Without an element where the window is larger than the image: that is a mistake, which is told.
 _WINDOWED = frozenset("AveragePool Conv ConvTranspose LpPool MaxPool".split())
@@ -85,6 +89,7 @@ def fold_constants(graph: Graph) -> bool:
             graph.constants[name] = value
             graph.shapes[name] = value.shape
             graph.dtypes[name] = value.dtype.name
+        graph.unrounded |= _unrounded(graph, node, values or {})
         if graph.folded_bytes > MOST_FOLDED_BYTES:
             raise ModelError(
                 f"the constants that the graph computes have {graph.folded_bytes} bytes so far; "
@@ -148,6 +153,47 @@ def _reads_data(graph: Graph, node: onnx.NodeProto) -> bool:
         if name and name not in constants and 0 not in shapes.get(name, ()):
             return True
     return False
+
+
+def _unrounded(graph: Graph, node: onnx.NodeProto, values: Values) -> Values:
+    """Floats that a node computes of constants, as float32 where a float16 model rounds them.
+
+    Exporters cast a float32 scale to the type of the model. What is no finite float16 stays as it
+    is: an infinite one hides in a mask.
+    """
+    floats = {name: value for name, value in values.items() if value.dtype.name in _ROUNDED}
+    feeds = {name: _known(graph, name) for name in node.input if name}
+    follows = not graph.unrounded.keys().isdisjoint(feeds)
+    if not floats or not (follows or _rounds(graph, node, feeds, floats)):
+        return {}
+    held = {name: value for name, value in feeds.items() if value is not None}
+    wide = onnx.NodeProto()
+    wide.CopyFrom(node)
+    widen_attributes(wide, {onnx.TensorProto.FLOAT16})
+    if node.op_type == "CastLike":
+        held[node.input[1]] = np.zeros((), floats[node.output[0]].dtype)
+    held |= {name: graph.unrounded[name] for name in graph.unrounded.keys() & held.keys()}
+    for name, value in held.items():
+        held[name] = value.astype(np.float32) if value.dtype == np.float16 else value
+    found = _evaluate(graph, wide, held) or {}
+    return {
+        name: np.where(np.isfinite(value), found[name], value).astype(np.float32)
+        for name, value in floats.items()
+        if name in found
+    }
+
+
+def _rounds(
+    graph: Graph, node: onnx.NodeProto, feeds: Mapping[str, np.ndarray | None], made: Values
+) -> bool:
+    """Whether a node casts to float16 what is none, in a model with weights in float16."""
+    source = feeds[node.input[0]] if node.op_type in _CASTS else None
+    return (
+        source is not None
+        and source.dtype != np.float16
+        and made[node.output[0]].dtype == np.float16
+        and any(value.dtype == np.float16 for value in graph.parameters.values())
+    )
 
 
 def _shape(graph: Graph, name: str) -> tuple[int, ...] | None:

@@ -45,7 +45,7 @@ def widen_bfloat16(graph: Graph) -> bool:
     inputs = _take_inputs(graph, frozenset({"bfloat16"}))
     outputs = [name for name, dtype in graph.dtypes.items() if dtype == "bfloat16"]
     graph.dtypes |= dict.fromkeys(outputs, _WIDE)
-    casts = [_widen_attributes(node, {TensorProto.BFLOAT16}) for node in graph.nodes]
+    casts = [widen_attributes(node, {TensorProto.BFLOAT16}) for node in graph.nodes]
     found = bool(weights or constants or inputs or outputs or any(casts))
     if found:
         graph.notes.append(_said_of({"bfloat16"}, weights, inputs))
@@ -65,6 +65,9 @@ def widen(graph: Graph) -> bool:
         return False
     fed = {spec.name for spec in graph.inputs if "float" in spec.dtype}
     widening = _Widening(graph, dict(graph.dtypes), fed | graph.parameters.keys())
+    graph.constants |= graph.unrounded
+    graph.dtypes |= dict.fromkeys(graph.unrounded, _WIDE)
+    graph.unrounded = {}
     weights, inputs = _masters(graph, _OTHERS), _take_inputs(graph, _OTHERS)
     graph.dtypes |= dict.fromkeys((*weights, *inputs), _WIDE)
     for node in graph.nodes:
@@ -84,7 +87,22 @@ def widen_model(graph: onnx.GraphProto, types: Collection[int]) -> None:
             tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     _widen_values((*graph.input, *graph.output, *graph.value_info), types)
     for node in graph.node:
-        _widen_attributes(node, types)
+        widen_attributes(node, types)
+
+
+def widen_attributes(node: onnx.NodeProto, types: Collection[int]) -> bool:
+    """Puts float32 in the place of these element types, in bodies too; tells if there was any."""
+    found = False
+    for item in node.attribute:
+        if item.name in _TYPES and item.i in types:
+            item.i, found = TensorProto.FLOAT, True
+        if item.type == onnx.AttributeProto.TENSOR and item.t.data_type in types:
+            item.t.CopyFrom(numpy_helper.from_array(_bounded(numpy_helper.to_array(item.t))))
+            found = True
+    for body in bodies_of(node):
+        _widen_values((*body.input, *body.output, *body.value_info), types)
+        found |= any([widen_attributes(inner, types) for inner in body.node])
+    return found
 
 
 @dataclass
@@ -123,7 +141,7 @@ class _Widening:
         for slot, name in enumerate(node.input):
             if self._dtype(name) in _OTHERS:
                 node.input[slot] = self._as_float32(name)
-        _widen_attributes(node, OTHER_TYPES)
+        widen_attributes(node, OTHER_TYPES)
         for name in node.output:
             if self._dtype(name) in _OTHERS:
                 self.graph.dtypes[name] = _WIDE
@@ -182,21 +200,6 @@ def _bounded(value: np.ndarray) -> np.ndarray:
         result = value.astype(np.float32)
     beyond = np.isinf(result) & ~np.isinf(value)
     return np.where(beyond, np.copysign(np.float32(_LARGEST), result), result)
-
-
-def _widen_attributes(node: onnx.NodeProto, types: Collection[int]) -> bool:
-    """Puts float32 in the place of these element types, in bodies too; tells if there was any."""
-    found = False
-    for item in node.attribute:
-        if item.name in _TYPES and item.i in types:
-            item.i, found = TensorProto.FLOAT, True
-        if item.type == onnx.AttributeProto.TENSOR and item.t.data_type in types:
-            item.t.CopyFrom(numpy_helper.from_array(_bounded(numpy_helper.to_array(item.t))))
-            found = True
-    for body in bodies_of(node):
-        _widen_values((*body.input, *body.output, *body.value_info), types)
-        found |= any([_widen_attributes(inner, types) for inner in body.node])
-    return found
 
 
 def _widen_values(values: Iterable[onnx.ValueInfoProto], types: Collection[int]) -> None:

@@ -120,3 +120,45 @@ def test_a_loss_in_the_type_of_the_file_is_computed_in_float32(tmp_path) -> None
     kinds = {graph.dtypes[name] for node in graph.nodes for name in (*node.input, *node.output)}
     assert kinds == {"float32"}
     assert [spec.dtype for spec in graph.labels] == ["float32"]
+
+
+def constant_of(text: str, weight: str = "float16", dtype: str = "float16") -> np.ndarray:
+    """The constant that the last node multiplies `y` with, or adds to it."""
+    graph = graph_of(f"""net ({dtype}[2, 2] x) => ({dtype}[2, 2] y)
+        <{weight}[2, 2] w = {{1, 2, 3, 4}}> {{ {text} }}""")
+    (name,) = graph.constants.keys() & set(graph.nodes[-1].input)
+    assert graph.constants[name].dtype.name == graph.dtypes[name] == "float32"
+    return graph.constants[name]
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("cast", ["Cast <to = {to}> (c)", "CastLike (c, x)"])
+def test_a_constant_is_not_rounded_because_the_model_is_in_half_precision(
+    half: str, cast: str
+) -> None:
+    """PyTorch's exporter writes the scale of an attention so, and takes its root."""
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(half))
+    found = constant_of(
+        f"""c = Constant <value = float {{0.4204482}}> () s = {cast.format(to=to)} r = Sqrt (s)
+        m = MatMul (x, w) y = Mul (m, r)""",
+        *(half, half),
+    )
+    assert found == np.sqrt(np.float32(0.4204482))
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.finfo(np.float32).min, -1e9, np.inf, 70000.0])
+def test_what_float16_makes_infinite_stays_so(value: float) -> None:
+    """It hides in a mask."""
+    least = f"{np.float32(value):.8e}"
+    found = constant_of(f"""c = Constant <value = float {{{least}}}> () s = Cast <to = 10> (c)
+        m = MatMul (x, w) y = Add (m, s)""")
+    assert found == np.copysign(np.inf, value)
+
+
+def test_a_model_in_float32_rounds_what_it_casts_to_float16() -> None:
+    found = constant_of(
+        """c = Constant <value = float {0.4204482}> () h = Cast <to = 10> (c)
+        s = Cast <to = 1> (h) m = MatMul (x, w) y = Mul (m, s)""",
+        *("float", "float"),
+    )
+    assert found == np.float32(np.float16(0.4204482))

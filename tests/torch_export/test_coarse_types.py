@@ -1,7 +1,9 @@
 """Modules that compute in a coarse type on the way to an output of a finer one."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -64,3 +66,27 @@ def test_a_finer_type_is_held_to_less(
     torch.manual_seed(0)
     with pytest.raises(UnsupportedError, match="differs from the module's by"):
         odtc.from_torch(Coarse(kind), torch.randn(4, 6), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_language_model_is_computed_in_float32(kind: torch.dtype, tmp_path: Path) -> None:
+    """The scale of its attention is no power of two, and keeps its digits."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 64, "head_dim": 32}
+    heads: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    more: dict[str, Any] = {"vocab_size": 50, "num_hidden_layers": 1, "use_cache": False}
+    config = LlamaConfig(**sizes, **heads, **more, initializer_range=0.3)
+    module: Any = LlamaForCausalLM(config)
+    module.to(kind)
+    ids = torch.randint(0, 50, (2, 8))
+    found = []
+    for each in (module, copy.deepcopy(module).float()):
+        each.config.dtype = next(each.parameters()).dtype
+        path = tmp_path / f"{each.dtype}.onnx"
+        odtc.from_torch(each, {"input_ids": ids}, path)
+        artifact = odtc.compile(path, batch=2, loss="mse", lora="rank=1")
+        with artifact.trainer(threads=1) as trainer:
+            found.append(trainer.evaluate({"input_ids": ids.numpy()}))
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-6 * np.abs(found[1]).max())
