@@ -49,7 +49,7 @@ class Graph:
         shapes: static shape of every tensor, as far as inference knows it.
         dtypes: numpy dtype name of every tensor.
         notes: what was assumed on the way, for the user to read.
-        lost: those of the notes that say what an exporter lost of the model.
+        lost: those of the notes that say what an exporter lost of the model, or what it has of NaN.
         idle: those of the notes that say what was asked for and changes nothing.
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.

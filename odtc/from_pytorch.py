@@ -88,6 +88,7 @@ def from_torch(
         UsageError: the example inputs, names or axes do not fit.
         UnsupportedError: PyTorch cannot export the module, or its file would train another one;
             the message says of each exporter why.
+        ModelError: a parameter has NaN, or is to be trained and has an infinite element.
         OutputError: the file cannot be written.
     """
     require_torch()

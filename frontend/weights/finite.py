@@ -1,4 +1,4 @@
-"""Weights of a file that are not finite: none of them can be trained."""
+"""Weights of a file that are not finite: none of them can be trained, and NaN spreads."""
 
 from collections.abc import Mapping
 
@@ -7,6 +7,7 @@ import numpy as np
 from odtc.core.disk.mapped_arrays import leave_pages
 from odtc.core.errors import ModelError
 from odtc.core.specs import Block
+from odtc.frontend.weights.notes import listed
 
 # So many elements are looked at in one go: their answers take as many bytes.
 _AT_ONCE = 1 << 20
@@ -53,3 +54,18 @@ def require_finite(
                 hint=f"freeze it if it is meant to be so, such as a mask: --freeze {name}; else "
                 "export the model with weights that are finite",
             )
+
+
+def note_of_nan(weights: Mapping[str, np.ndarray], broken: frozenset[str]) -> str:
+    """A note on weights with NaN that are not trained; empty if there are none.
+
+    Infinite ones may be meant, as in masks.
+
+    Args:
+        weights: by name.
+        broken: names of those that have something that is not finite.
+    """
+    names = [name for name in weights if name in broken and np.isnan(weights[name]).any()]
+    if not names:
+        return ""
+    return f"{listed(names)}: NaN in the model, and so in all that is computed from it"

@@ -48,6 +48,7 @@ from odtc.torch_export.watching.mixing import mixing_notes
 from odtc.torch_export.watching.watch import ForwardFacts, Watch, check_draws, decisions_refused
 from odtc.torch_export.weights import (
     check_changes,
+    check_finite,
     check_norms,
     complete,
     initializer_names,
@@ -127,6 +128,7 @@ def export(
         )
     module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
     _check_module(module)
+    check_finite(module)
     check_writable(path)
     call = example_call(module, example_inputs, input_names, batch_axis, length_axis)
     notes: list[str] = []

@@ -1,5 +1,6 @@
 """Checks an ONNX file's weights against a module's: the same names and values, none missing."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -131,6 +132,33 @@ def check_norms(module: nn.Module) -> None:
             where="module",
             hint="give them a momentum, such as 0.1",
         )
+
+
+def check_finite(module: nn.Module) -> None:
+    """Checks that parameters can be trained; infinite ones that are frozen may be masks.
+
+    Raises:
+        ModelError: one has NaN, or is to be trained and has an infinite element.
+    """
+    found = {name: _not_finite(each) for name, each in module.named_parameters()}
+    wrong = [f"{name} ({value})" for name, value in found.items() if value]
+    if wrong:
+        raise ModelError(
+            f"parameters of the module are not finite, so no step can train it: {listed(wrong)}",
+            where="module",
+            hint="load weights that are finite; where an infinite one is meant, such as in a mask, "
+            "freeze it by requires_grad_(False)",
+        )
+
+
+def _not_finite(parameter: nn.Parameter) -> str:
+    """What a parameter has that it may not have; empty if all is well."""
+    if not parameter.is_floating_point() or not parameter.numel():
+        return ""
+    # Takes no memory, as a truth value for each element would; of a NaN both ends are NaN.
+    ends = [end.item() for end in torch.aminmax(parameter.detach())]
+    is_right = math.isfinite if parameter.requires_grad else lambda end: not math.isnan(end)
+    return next((str(end) for end in ends if not is_right(end)), "")
 
 
 def _moving_norms(module: nn.Module) -> Iterator[tuple[str, nn.modules.batchnorm._BatchNorm]]:

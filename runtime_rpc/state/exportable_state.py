@@ -8,6 +8,7 @@ import numpy as np
 
 from odtc.core.adapters import merge_adapters, without_adapters
 from odtc.core.errors import ArtifactError, UnsupportedError
+from odtc.core.finite import check_finite
 from odtc.core.options.arguments import takes
 from odtc.core.options.caller_warning import warn_caller
 from odtc.core.options.kinds import FLAG, PATH, TEXT, optional
@@ -216,6 +217,7 @@ class ExportableState(DeviceState):
         Raises:
             ArtifactError: the file or the folder is missing, damaged, or does not fit; the message
                 has what either side has, and nothing is changed.
+            NumericError: elements are not finite.
             UsageError: the step has no adapters.
         """
         found, moved = self._read_adapters(path, shared=len(self._adapters) > 1)
@@ -231,9 +233,11 @@ class ExportableState(DeviceState):
 
         Raises:
             ArtifactError: as of `load_adapters`; or others share what it changes.
+            NumericError: elements are not finite.
             UsageError: the step has no adapters.
         """
         tensors = given_adapters(path, self._manifest, self._base)
+        check_finite(tensors, os.fspath(path), "take adapters of a run whose loss stayed a number")
         weights = self._manifest.of_role(*WEIGHT_ROLES)
         found = {item: tensors[item.spec.name] for item in weights if item.spec.name in tensors}
         still = self._engine.read([item for item in found if item.role is Role.FROZEN])

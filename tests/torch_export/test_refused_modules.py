@@ -1,6 +1,7 @@
 """Modules and examples that `odtc.from_torch` refuses, and leaves as they were."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import odtc
-from odtc.core.errors import UnsupportedError, UsageError
+from odtc.core.errors import ModelError, UnsupportedError, UsageError
 
 
 class Fixes(nn.Module):
@@ -70,8 +71,14 @@ class Branches(nn.Module):
 
 def shared_memory() -> nn.Module:
     module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    module[1].weight = nn.Parameter(module[0].weight.data)
+    module[1].weight = nn.Parameter(module.get_parameter("0.weight").data)
     return module
+
+
+def with_element(value: float, dtype: torch.dtype = torch.float32, **kwargs: Any) -> nn.Module:
+    module = nn.Linear(3, 2, dtype=dtype)
+    module.weight.data[1, 2] = value
+    return module.requires_grad_(**kwargs)
 
 
 X = torch.randn(2, 3)
@@ -104,6 +111,15 @@ REFUSED = {
         lambda: nn.BatchNorm1d(3, momentum=None),
         *(X, {}, UnsupportedError, r"momentum=None"),
     ),
+    "NaN in a weight": (
+        lambda: with_element(np.nan, requires_grad=False),
+        *(X, {}, ModelError, r"parameters of the module are not finite.*: weight \(nan\)"),
+    ),
+    "NaN in half precision": (
+        lambda: with_element(np.nan, torch.bfloat16),
+        *(X.bfloat16(), {}, ModelError, r"weight \(nan\)"),
+    ),
+    "an infinite weight": (lambda: with_element(-np.inf), X, {}, ModelError, r"weight \(-inf\)"),
     "no module": (lambda: torch.relu, X, {}, UsageError, "no torch.nn.Module"),
     "a wrong shape": (lambda: nn.Linear(4, 2), X, {}, UsageError, "fails on the example inputs"),
     "too many inputs": (lambda: nn.Linear(3, 2), (X, X), {}, UsageError, "do not fit"),
@@ -187,3 +203,17 @@ def test_branches_work_as_before_once_they_are_refused(tmp_path: Path) -> None:
     for each in (module, Branches()):
         each(X).sum().backward()
     assert torch.equal(module(X), expected)
+
+
+def test_an_infinite_mask_that_is_frozen_is_exported(tmp_path: Path) -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(3, 2)
+            mask = torch.tensor([0.0, -torch.inf])
+            self.mask = nn.Parameter(mask, requires_grad=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.softmax(self.fc(x) + self.mask, -1)
+
+    assert odtc.from_torch(Masked(), X, tmp_path / "m.onnx").weights.frozen == ("mask",)

@@ -27,7 +27,7 @@ from odtc.frontend.trained.dora import set_magnitudes
 from odtc.frontend.trained.narrow import narrow_frozen
 from odtc.frontend.trained.quantise import frozen_axes, quantise_frozen
 from odtc.frontend.trained.stored_codes import put_codes, set_codes_apart
-from odtc.frontend.weights.finite import require_finite
+from odtc.frontend.weights.finite import note_of_nan, require_finite
 
 
 def draft_of(source: Source, batch: int | None = None, micro_batches: int = 1) -> Draft:
@@ -96,6 +96,9 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
         )
     require_no_statistics(source, selection.arguments(graph))
     require_finite(graph.parameters, selection.trained, source.broken)
+    if said := note_of_nan(source.read.parameters, source.broken):
+        graph.lost.append(said)
+        graph.notes.append(said)
     note_batch_norms(graph, selection.still)
     shared = _shared(source, objective, micro_batches)
     steps = source.update.accumulate > 1

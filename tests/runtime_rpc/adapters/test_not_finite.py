@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from torch import nn
 
 import odtc
@@ -39,3 +40,19 @@ def test_they_are_refused_and_nothing_is_changed(step_of: StepOf, way: str, tmp_
         WAYS[way](trainer, module, tmp_path)
     assert [*tmp_path.iterdir()] == files
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_a_folder_with_them_is_not_taken_up(step_of: StepOf, tmp_path: Path) -> None:
+    trainer = step_of("llama")[1].trainer(threads=1)
+    trainer.export_peft(tmp_path / "peft")
+    path = tmp_path / "peft" / "adapter_model.safetensors"
+    stored = load_file(path)
+    name = next(name for name in stored if "down_proj.lora_A" in name)
+    stored[name][0, 1] = np.nan
+    save_file(stored, path)
+    before = trainer.parameters()
+    said = rf"1 of \d+ elements of '{BROKEN}' are not finite, such as nan"
+    with pytest.raises(NumericError, match=said) as caught:
+        trainer.load_adapters(tmp_path / "peft")
+    assert caught.value.where == str(tmp_path / "peft")
+    assert all(np.array_equal(value, before[k]) for k, value in trainer.parameters().items())
