@@ -8,7 +8,7 @@ import dataclasses
 from odtc.core.options.idle import said_of_idle
 from odtc.driver.drafts.chosen import choose, wanted
 from odtc.driver.drafts.draft import Draft
-from odtc.driver.drafts.idle import OF_DRAFT, Sketched
+from odtc.driver.drafts.idle import ADAPTERS_DROP, OF_DRAFT, Sketched
 from odtc.driver.drafts.lengths import require_no_statistics
 from odtc.driver.drafts.placing import Placing
 from odtc.driver.drafts.source import Source
@@ -89,11 +89,8 @@ def _sketch(source: Source, samples: int | None = None, micro_batches: int = 1) 
     selection, adapters = choose(graph, options)
     sketched = Sketched(source, graph, selection, has_dropout, adapters)
     graph.tell_idle(said_of_idle(OF_DRAFT, sketched))
-    if sketched.has_dropping and not options.dropout:
-        graph.notes.append(
-            "dropout is off in the model alone: adapters drop elements of their input, unless LoRA "
-            "has dropout=0"
-        )
+    if has_dropout and sketched.has_dropping and not options.dropout:
+        graph.notes.append(f"dropout is off in the model alone: {ADAPTERS_DROP}")
     require_no_statistics(source, selection.arguments(graph))
     require_finite(graph.parameters, selection.trained, source.broken)
     if said := note_of_nan(source.read.parameters, source.broken):

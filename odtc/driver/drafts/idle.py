@@ -24,6 +24,7 @@ from odtc.frontend.trained.lora import LoRA, parse_lora
 from odtc.frontend.trained.selection import Selection
 
 _DROPOUT, _BATCH_NORM = "Dropout", "BatchNormalization"
+ADAPTERS_DROP = "adapters drop elements of their input, unless LoRA has dropout=0"
 # Axes of a batch of images.
 _IMAGES = 4
 
@@ -132,6 +133,12 @@ OF_DRAFT: Sequence[Idle[Sketched]] = (
         lambda it: not it.is_drawn,
         "the model has no dropout, and draws nothing else; that of the samples' order is given "
         "where it is trained",
+    ),
+    Idle(
+        "dropout",
+        lambda it: not it.source.options.dropout,
+        lambda it: not it.has_dropout and it.has_dropping,
+        f"the model has none; {ADAPTERS_DROP}",
     ),
     Idle(
         "dropout",
