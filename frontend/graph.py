@@ -6,7 +6,7 @@ a model of any size passes under protobuf's 2 GB limit.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -49,7 +49,8 @@ class Graph:
         shapes: static shape of every tensor, as far as inference knows it.
         dtypes: numpy dtype name of every tensor.
         notes: what was assumed on the way, for the user to read.
-        lost: those of the notes that say what an exporter lost of the model, or what it has of NaN.
+        lost: those of the notes that say what an exporter lost of the model, or what it has of NaN,
+            each with the weights that it is of; with none where it is of every step.
         idle: those of the notes that say what was asked for and changes nothing.
         labels: what a caller feeds to compare with, where the loss is part of the graph.
         classes: what an integer input or label may hold, by name, as far as its reader says.
@@ -82,7 +83,7 @@ class Graph:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
+    lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
     idle: list[str] = field(default_factory=list)
     labels: tuple[TensorSpec, ...] = ()
     classes: dict[str, Classes] = field(default_factory=dict)
@@ -113,6 +114,12 @@ class Graph:
         """Tells of weights that no option trains."""
         self.untrainable.append(said)
         self.notes.append(said)
+
+    def forget_losses(self, trained: Collection[str]) -> None:
+        """Drops the notes on what was lost of weights that are not trained in any way."""
+        idle = {said for said, names in self.lost.items() if names and not {*names} & {*trained}}
+        self.lost = {said: names for said, names in self.lost.items() if said not in idle}
+        self.notes = [said for said in self.notes if said not in idle]
 
     def tell_idle(self, said: Iterable[str]) -> None:
         """Notes what was asked for and changes nothing."""

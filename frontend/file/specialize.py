@@ -170,7 +170,7 @@ def read_graph(
             "fewer; --lora trains adapters beside those that are dequantized; or train the model "
             "that this one was quantized from, and quantize that again"
         )
-    graph.lost += losses_of(model, findings)
+    graph.lost |= dict(losses_of(model, findings))
     graph.notes += [
         *_said_of_constants(lifted, kept),
         *undone(model),

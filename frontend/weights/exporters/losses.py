@@ -20,6 +20,10 @@ from odtc.frontend.weights.exporters.torch_metadata import (
 from odtc.frontend.weights.finding import Finding, Kind
 from odtc.frontend.weights.notes import listed
 
+# A loss, and the weights that it is of: nobody misses it where a step trains none of them. It is of
+# all steps where there are none.
+Loss = tuple[str, tuple[str, ...]]
+
 _EXPORT = "export with optimize=False, or by odtc.from_torch, to train them"
 _SCRIPT_EXPORT = (
     "export with training=TrainingMode.TRAINING and do_constant_folding=False, or by "
@@ -27,7 +31,7 @@ _SCRIPT_EXPORT = (
 )
 
 
-def losses_of(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
+def losses_of(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[Loss]:
     """The losses of a model that `restore` has been through.
 
     Args:
@@ -72,7 +76,7 @@ def undone(model: onnx.ModelProto) -> Iterator[str]:
 
 def _of_exported(
     model: onnx.ModelProto, torch: TorchMetadata, findings: Mapping[str, Finding]
-) -> Iterator[str]:
+) -> Iterator[Loss]:
     calls = [call for node in model.graph.node if (call := call_of(node)) is not None]
     missing = [
         name for name, kind in torch.targets.items() if kind == PARAMETER and name not in findings
@@ -80,10 +84,11 @@ def _of_exported(
     norms = {call.text: call for call in calls if FOLDED_NORM in call.rules}
     if norms:
         modules = [call.scopes[-2] if len(call.scopes) > 1 else "?" for call in norms.values()]
-        yield (
+        said = (
             "the exporter folded batch normalisations into the layers in front of them, which are "
             f"trained without them ({len(norms)}: {', '.join(modules)}); {_EXPORT}"
         )
+        yield said, ()
     folded = _read_by(norms.values(), torch)
     yield from _computed(torch, findings)
     yield from _looked_up(calls, torch)
@@ -91,13 +96,14 @@ def _of_exported(
     parts = {part for name in findings for part in torch.parameters_in(name)}
     ties = dict(_ties(missing, calls, torch, findings))
     for name, other in ties.items():
-        yield f"{other} is {name}, too: one parameter of both modules"
+        yield f"{other} is {name}, too: one parameter of both modules", ()
     lost = [name for name in missing if name not in folded | parts | ties.keys()]
     if lost:
-        yield (
+        said = (
             f"the file has no tensor for {', '.join(lost)}: not trained; the module does not use "
             "them, or the exporter dropped them with what they did not change"
         )
+        yield said, ()
 
 
 def _read_by(calls: Iterable[Call], torch: TorchMetadata) -> set[str]:
@@ -105,7 +111,7 @@ def _read_by(calls: Iterable[Call], torch: TorchMetadata) -> set[str]:
     return {entry.target for name, entry in torch.entries.items() if name in read}
 
 
-def _computed(torch: TorchMetadata, findings: Mapping[str, Finding]) -> Iterator[str]:
+def _computed(torch: TorchMetadata, findings: Mapping[str, Finding]) -> Iterator[Loss]:
     made = {
         name: parts
         for name, found in findings.items()
@@ -113,13 +119,14 @@ def _computed(torch: TorchMetadata, findings: Mapping[str, Finding]) -> Iterator
     }
     if made:
         pairs = [f"{name} (of {', '.join(parts)})" for name, parts in made.items()]
-        yield (
+        said = (
             "the exporter computed tensors from parameters, which are trained in their place: "
             f"{', '.join(pairs)}; {_EXPORT}"
         )
+        yield said, tuple(made)
 
 
-def _looked_up(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[str]:
+def _looked_up(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[Loss]:
     """Tables whose gradients are others in PyTorch; nothing in the graph itself shows it."""
     lost = {
         torch.entries[call.reads[0]].target: what
@@ -127,25 +134,27 @@ def _looked_up(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[str]:
         if call.reads and call.reads[0] in torch.entries and (what := lost_in_look_up(call))
     }
     for name, what in lost.items():
-        yield (
+        said = (
             f"{name}: the module treats its {what}; a step of this file does not; export by "
             f"odtc.from_torch, or --freeze {name} freezes the table"
         )
+        yield said, (name,)
 
 
-def _normalised(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[str]:
+def _normalised(calls: Iterable[Call], torch: TorchMetadata) -> Iterator[Loss]:
     """Running statistics that the module moves as it trains, and the file does not have."""
     means = dict.fromkeys(filter(None, map(unused_statistics, calls)))
     names = [
         torch.entries[mean].target.rpartition(".")[0] for mean in means if mean in torch.entries
     ]
     if names:
-        yield (
+        said = (
             f"the file has no running statistics of {', '.join(name or '?' for name in names)} "
             "(instance normalisation with track_running_stats=True): evaluations normalise each "
             "sample by its own, the module in eval() by the running ones, which do not follow; "
             "export a module with track_running_stats=False"
         )
+        yield said, ()
 
 
 def _ties(
@@ -165,34 +174,37 @@ def _ties(
                 break
 
 
-def _of_scripted(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
+def _of_scripted(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[Loss]:
     modules = {
         name: sorted({_module(node) for node in nodes}) for name, nodes in _made_up(model, findings)
     }
     folded = {name: nodes for name, nodes in _made_up(model, findings) if _is_folded(nodes)}
     convolutions = list(dict.fromkeys(each for name in folded for each in modules[name]))
     if convolutions:
-        yield (
+        said = (
             "the exporter computed weights of convolutions, mostly to fold batch normalisations "
             f"into them, which are not trained ({len(convolutions)}: {', '.join(convolutions)}); "
             f"{_SCRIPT_EXPORT}"
         )
+        yield said, ()
     others = {name: found for name, found in modules.items() if name not in folded}
     if others:
         pairs = [f"{name} ({', '.join(found)})" for name, found in others.items()]
-        yield (
+        said = (
             "parameters that the exporter transposed or regrouped are trained under the names of "
             f"the file: {', '.join(pairs)}"
         )
+        yield said, tuple(others)
     shared = [name for name, found in others.items() if len(found) > 1]
     if shared:
-        yield (
+        said = (
             f"several modules read {', '.join(shared)}: trained as one parameter; if they are "
             f"several, {_SCRIPT_EXPORT}"
         )
+        yield said, tuple(shared)
 
 
-def _merged(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
+def _merged(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[Loss]:
     """Parameters of equal values that PyTorch's exporter made one of: it copies them by Identity.
 
     Layers that read one tensor without a copy, as the steps of a recurrence do, mean it.
@@ -200,14 +212,15 @@ def _merged(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator
     copied = {node.input[0] for node in flattened(model.graph.node) if node.op_type == "Identity"}
     for name, nodes in _made_up(model, findings):
         if name in copied and len(nodes) > 1:
-            yield (
+            said = (
                 f"{', '.join(node.op_type for node in nodes)} read {name}: trained as one "
                 "parameter; if they are several, which had equal values, as of a model that was "
                 "never trained, export it after a step of training"
             )
+            yield said, (name,)
 
 
-def _frozen_norms(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[str]:
+def _frozen_norms(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> Iterator[Loss]:
     """Batch normalisations in inference, as Keras exports them: x minus a mean, times a scale."""
     uses = Uses(tuple(flattened(model.graph.node)), {})
     stored = {name for name, found in findings.items() if found.kind is Kind.PARAMETER}
@@ -224,11 +237,12 @@ def _frozen_norms(model: onnx.ModelProto, findings: Mapping[str, Finding]) -> It
         if read.node.op_type == "Mul" and stored.intersection(read.others)
     ]
     if found:
-        yield (
+        said = (
             f"what looks like batch normalisations of a model in inference ({len(found)}: "
             f"{listed(found)}) subtracts and multiplies by stored numbers: these are trained, and "
             "no statistics of a batch are taken"
         )
+        yield said, ()
 
 
 def _made_up(

@@ -3,7 +3,9 @@
 import copy
 import io
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,8 +17,11 @@ from onnx import helper, numpy_helper
 from torch import nn
 
 import odtc
+from odtc.backends.targets import parse_target
 from odtc.core.errors import ModelError
 from odtc.core.onnx_model.weight_list import WeightList, write_weight_list
+from odtc.driver.examination import examine
+from odtc.driver.options.step_options import StepOptions
 from odtc.frontend.file.onnx_file import load_model
 from odtc.frontend.file.specialize import read_graph, specialize
 from odtc.frontend.graph import Graph, statistics_of
@@ -321,6 +326,35 @@ def test_a_padding_row_is_named_where_the_file_shows_it(optimize: bool, tmp_path
     assert "--freeze padded.weight" in note
     odtc.from_torch(Tables(), ids, path)
     assert not any("padding" in note for note in specialize(load_model(path), 1).notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, {"padding row", "computed tensors"}),
+        ({"freeze": "padded.weight"}, {"computed tensors"}),
+        ({"train": "head.*"}, set()),
+        ({"lora": "rank=2,targets=head.*"}, set()),
+        ({"lora": "rank=2,targets=padded.*"}, {"padding row"}),
+    ],
+)
+def test_what_an_exporter_lost_of_weights_is_told_where_they_are_trained(
+    options: Mapping[str, Any], told: set[str], tmp_path: Path
+) -> None:
+    class Padded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.padded, self.head = nn.Embedding(5, 4, padding_idx=2), nn.Linear(4, 3)
+            self.scale = nn.Parameter(torch.rand(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.padded(x) * (1 + self.scale))
+
+    path, ids = tmp_path / "m.onnx", torch.tensor([[0, 1, 2]])
+    torch.onnx.export(Padded(), (ids,), path, dynamo=True, verbose=False, external_data=False)
+    report = examine(str(path), parse_target("host-cpu"), StepOptions(loss="mse", **options))
+    said = {part for part in ("padding row", "computed tensors") if part in str(report.notes)}
+    assert said == told
 
 
 @pytest.mark.parametrize("affine", [True, False])
