@@ -19,3 +19,8 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same of a text whose line breaks are meant."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def counted(count: int, one: str, many: str) -> str:
+    """A number and what there are so many of: `1 row is`, `2 rows are`."""
+    return f"{count} {one if count == 1 else many}"

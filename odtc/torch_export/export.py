@@ -19,6 +19,7 @@ from odtc.core.onnx_model.placed_weights import PlacedModel
 from odtc.core.onnx_model.running_variance import write_unbiased
 from odtc.core.onnx_model.weight_list import WeightList, write_weight_list
 from odtc.core.options.kinds import shown
+from odtc.core.printable import counted
 from odtc.core.process.trim import trim
 from odtc.frontend.file.onnx_file import check_model
 from odtc.torch_export.calls import (
@@ -173,8 +174,8 @@ def export(
     if placed.save(path):
         notes.append(said_of(path))
     if weights.frozen:
-        are = "parameter is" if len(weights.frozen) == 1 else "parameters are"
-        notes.append(f"{len(weights.frozen)} {are} frozen, and not trained")
+        still = counted(len(weights.frozen), "parameter is frozen", "parameters are frozen")
+        notes.append(f"{still}, and not trained")
     return ExportedModule(
         Path(path),
         _texts(model.graph.input),

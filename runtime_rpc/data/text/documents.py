@@ -19,14 +19,23 @@ from typing import Any
 import numpy as np
 
 from odtc.core.errors import DataError, UsageError
+from odtc.core.options.kinds import shown
+from odtc.core.printable import counted
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.text.tokenizer import Tokenizer
 
 TEXTS = ("text", "prompt", "completion")
 """Where a document has text."""
-_TOKEN_LISTS = ("input_ids", "labels", "attention_mask")
 _IGNORED = -100
 _MOST = 1 << 31
+# Of each list: numbers that it may have lie below the first, or are one of the second.
+_TOKENS = f"tokens are whole numbers from 0 to {_MOST - 1:,}"
+_ELEMENTS: Mapping[str, tuple[int, Sequence[int], str]] = {
+    "input_ids": (_MOST, (), _TOKENS),
+    "labels": (_MOST, (_IGNORED,), f"{_TOKENS}, and {_IGNORED} is ignored"),
+    "attention_mask": (2, (), "it is 1, or 0 for what fills the row up"),
+}
+_TOKEN_LISTS = tuple(_ELEMENTS)
 _FORMS = (
     'a line is {"text": "..."}, {"prompt": "...", "completion": "..."} or {"input_ids": [1, 2]}, '
     'with "labels" of the same length or without; rows of numbers go as .csv or .parquet'
@@ -187,31 +196,44 @@ def _given(found: Mapping[str, Any], where: str) -> tuple[np.ndarray, np.ndarray
     given = {name: _plain(found[name]) for name in _TOKEN_LISTS if name in found}
     ids, labels, mask = (given.get(name) for name in _TOKEN_LISTS)
     for name, numbers in given.items():
-        if not isinstance(numbers, list) or not all(
-            type(n) is int and (0 <= n < _MOST or (n == _IGNORED and name == "labels"))
-            for n in numbers
-        ):
-            raise DataError(f"{name} is no list of numbers of tokens", where=where, hint=_FORMS)
+        _check_list(name, numbers, where)
     assert ids is not None
-    if mask is not None and (len(mask) != len(ids) or not {*mask} <= {0, 1}):
-        raise DataError(
-            "attention_mask is not 0 or 1 for each token",
-            where=where,
-            hint="leave it out where no token fills the row up",
-        )
+    for name, numbers in given.items():
+        if len(numbers) != len(ids):
+            raise DataError(
+                f"{name} has {counted(len(numbers), 'element', 'elements')}, and input_ids has "
+                f"{len(ids)}",
+                where=where,
+                hint=_FORMS,
+            )
     # What fills a row up is no token of the document.
     real = np.asarray(mask, bool) if mask is not None else np.ones(len(ids), bool)
     if labels is None:
         return np.asarray(ids, np.int64)[real], real[real]
     learned = np.asarray(labels, np.int64) != _IGNORED
-    are_theirs = (label in (token, _IGNORED) for token, label in zip(ids, labels, strict=False))
-    if len(labels) != len(ids) or not all(are_theirs):
-        raise DataError(
-            f"labels are neither the tokens themselves nor {_IGNORED}",
-            where=where,
-            hint="labels are not shifted here: give each token again, or -100",
-        )
+    for place, (token, label) in enumerate(zip(ids, labels, strict=True)):
+        if label not in (token, _IGNORED):
+            raise DataError(
+                f"labels[{place}] is {label}, and input_ids[{place}] is {token}: a label is the "
+                f"token itself, or {_IGNORED}",
+                where=where,
+                hint="labels are not shifted here: give each token again, or -100",
+            )
     return np.asarray(ids, np.int64)[real], learned[real]
+
+
+def _check_list(name: str, numbers: Any, where: str) -> None:
+    """Checks each element of a list of a document.
+
+    Raises:
+        DataError: it is no list, or an element is none that it may have.
+    """
+    if not isinstance(numbers, list):
+        raise DataError(f"{name} is no list of numbers of tokens", where=where, hint=_FORMS)
+    most, others, of = _ELEMENTS[name]
+    for place, value in enumerate(numbers):
+        if type(value) is not int or not (0 <= value < most or value in others):
+            raise DataError(f"{name}[{place}] is {shown(value)}; {of}", where=where, hint=_FORMS)
 
 
 def _plain(numbers: Any) -> Any:

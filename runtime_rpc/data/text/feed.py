@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from odtc.core.errors import DataError, UnsupportedError
+from odtc.core.printable import counted
 from odtc.core.specs import Argument
 from odtc.runtime_rpc.data.names import listed
 from odtc.runtime_rpc.data.text.documents import Document
@@ -67,7 +68,7 @@ def arrays_of(
     )
     if not len(rows.ids):
         raise DataError(
-            f"none of {len(documents)} documents has a token",
+            f"{counted(len(documents), 'document has', 'documents have')} no token",
             where=where,
             hint="bring text that has some",
         )
@@ -103,15 +104,17 @@ def _check_tokens(documents: Sequence[Document], item: Argument) -> None:
 
 def _nothing_to_learn(documents: Sequence[Document], length: int, where: str) -> DataError:
     """The error of documents of which no token is learned: why, and what helps."""
-    count, within = len(documents), f"have nothing to learn within {length} tokens"
+    has = "has" if len(documents) == 1 else "have"
+    within = f"{has} nothing to learn within {length} tokens"
     if all(len(each.ids) <= 1 for each in documents):
         what, hint = f"{within}: none has a token that follows another", "bring longer text"
     elif not any(each.learned[1:].any() for each in documents):
-        what = "have nothing to learn: labels of all of their tokens are ignored, as are prompts"
+        what = f"{has} nothing to learn: labels of all their tokens are ignored, as are prompts"
         hint = "label the tokens that are to be learned, or give completions that have some"
     else:
         what, hint = within, "bring shorter prompts, or export the model with a longer example"
-    return DataError(f"{count} documents {what}", where=where, hint=hint)
+    count = counted(len(documents), "document", "documents")
+    return DataError(f"{count} {what}", where=where, hint=hint)
 
 
 def takes_tokens(wanted: Wanted) -> bool:
@@ -141,8 +144,8 @@ def _labels(rows: Rows, label: Argument, where: str) -> np.ndarray:
     ignored = label.classes.ignored if label.classes else None
     if ignored is None and not rows.learned.all():
         raise DataError(
-            f"{np.count_nonzero(~rows.learned)} places have no token to learn (prompts, and what "
-            "fills rows up), and the loss ignores no label",
+            f"{counted(int((~rows.learned).sum()), 'place has', 'places have')} no token to "
+            "learn (prompts, and what fills rows up), and the loss ignores no label",
             where=where,
             hint="compile with --loss 'cross-entropy{axis=2,ignore-index=-100}'",
         )
@@ -150,22 +153,51 @@ def _labels(rows: Rows, label: Argument, where: str) -> np.ndarray:
 
 
 def _said(rows: Rows, *, packs: bool) -> Sequence[str]:
-    tokens = np.count_nonzero(rows.learned)
     kind = "packed" if packs else "one document each"
-    said = [f"{len(rows.ids)} rows of {rows.ids.shape[1]}, {kind}; {tokens} tokens are learned"]
+    learned = counted(int(rows.learned.sum()), "token is learned", "tokens are learned")
+    said = [f"{_size(rows)}, {kind}; {learned}"]
     if rows.cut:
-        said.append(f"{rows.cut} tokens are left out: their documents are longer than a row")
+        said.append(
+            counted(
+                rows.cut,
+                "token is left out: its document is longer than a row",
+                "tokens are left out: their documents are longer than a row",
+            )
+        )
     if rows.empty:
-        said.append(f"{rows.empty} rows are left out: they have no token to learn")
+        said.append(
+            counted(
+                rows.empty,
+                "row is left out: it has no token to learn",
+                "rows are left out: they have no token to learn",
+            )
+        )
     return said
 
 
 def _said_of_fed(rows: Rows, *, packs: bool) -> Sequence[str]:
     kind = "packed" if packs else "one document each"
-    rows_of = f"{len(rows.ids)} rows of {rows.ids.shape[1]}"
-    said = [f"{rows_of}, {kind}; {rows.real.sum()} tokens are fed"]
+    said = [
+        f"{_size(rows)}, {kind}; {counted(int(rows.real.sum()), 'token is fed', 'tokens are fed')}"
+    ]
     if rows.cut:
-        said.append(f"{rows.cut} tokens are not: their documents are longer than a row")
+        said.append(
+            counted(
+                rows.cut,
+                "token is not: its document is longer than a row",
+                "tokens are not: their documents are longer than a row",
+            )
+        )
     if rows.empty:
-        said.append(f"{rows.empty} documents have no prediction: they have no token")
+        said.append(
+            counted(
+                rows.empty,
+                "document has no prediction: it has no token",
+                "documents have no prediction: they have no token",
+            )
+        )
     return said
+
+
+def _size(rows: Rows) -> str:
+    return f"{counted(len(rows.ids), 'row', 'rows')} of {rows.ids.shape[1]}"

@@ -205,9 +205,9 @@ WRONG = {
         ExitCode.DATA,
     ),
     "nothing to learn within 6 tokens: none has a": ((), {"data": "one.jsonl"}, ExitCode.DATA),
-    "labels of all of their tokens are ignored": ((), {"data": "none.jsonl"}, ExitCode.DATA),
+    "labels of all their tokens are ignored": ((), {"data": "none.jsonl"}, ExitCode.DATA),
     "bring shorter prompts, or export": ((), {"data": "late.jsonl"}, ExitCode.DATA),
-    "none of 1 documents has a token": ((), {"data": "empty.jsonl"}, ExitCode.DATA),
+    "1 document has no token": ((), {"data": "empty.jsonl"}, ExitCode.DATA),
     "line 1": ((), {"data": "bad.jsonl"}, ExitCode.DATA),
     "not a readable safetensors file": ((), {"data": "bad.safetensors"}, ExitCode.DATA),
     "token 99 is outside [0, 11)": ((), {"data": "large.jsonl"}, ExitCode.DATA),
@@ -371,6 +371,11 @@ def test_text_is_predicted_by_the_model_that_is_exported_as_by_the_artifact(
     short = ["--data", str(tmp_path / "short.jsonl"), "-o", str(tmp_path / "short.npy")]
     assert main(["predict", model, *short]) == ExitCode.OK
     assert len(np.load(tmp_path / "short.npy")) == 2
+    (tmp_path / "one.jsonl").write_text('{"input_ids": [1]}\n')
+    assert (
+        main(["predict", model, "--data", str(tmp_path / "one.jsonl"), *short[2:]]) == ExitCode.OK
+    )
+    assert "1 row of 6, one document each; 1 token is fed" in capsys.readouterr().err
     (tmp_path / "none.jsonl").write_text('{"input_ids": []}\n')
     assert main(["predict", model, "--data", str(tmp_path / "none.jsonl")]) == ExitCode.DATA
-    assert "none of 1 documents has a token" in capsys.readouterr().err
+    assert "1 document has no token" in capsys.readouterr().err

@@ -98,7 +98,7 @@ def test_rows_of_tokens_are_documents(language: odtc.Artifact, tmp_path: Path):
         np.testing.assert_array_equal(found[1], scores)
     lines.write_text("".join(json.dumps(row) + "\n" for row in ready))
     assert run(language, str(lines))[0] == rows
-    with pytest.raises(DataError, match="attention_mask is not 0 or 1 for each token"):
+    with pytest.raises(DataError, match="attention_mask has 1 element, and input_ids has 2"):
         run(language, [{"input_ids": [1, 2], "attention_mask": [1]}])
 
 

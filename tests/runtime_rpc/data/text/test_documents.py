@@ -56,12 +56,24 @@ WRONG = {
     "no text and no tokens: it has instruction, output": '{"instruction": "a", "output": "b"}',
     "prompt or completion is no text": '{"prompt": "the", "completion": 4}',
     "text is no text": '{"text": "half of a pair: \\ud83d"}',
-    "input_ids is no list of numbers of tokens": '{"input_ids": [1, 2.5]}',
-    "input_ids is no list of numbers": '{"input_ids": [1, 99999999999999999999]}',
-    "input_ids is no list": '{"input_ids": [-100, 1]}',
+    "input_ids[1] is 2.5; tokens are whole numbers from 0 to 2,147,483,647": (
+        '{"input_ids": [1, 2.5]}'
+    ),
+    "input_ids[1] is an integer of 67 bits; tokens": '{"input_ids": [1, 99999999999999999999]}',
+    "input_ids[1] is 1099511627776; tokens": '{"input_ids": [1, 1099511627776]}',
+    "input_ids[0] is -100; tokens": '{"input_ids": [-100, 1]}',
+    "input_ids is no list of numbers of tokens": '{"input_ids": 5}',
     "labels is no list of numbers of tokens": '{"input_ids": [1], "labels": null}',
-    "neither the tokens themselves nor -100": '{"input_ids": [1, 2], "labels": [2, -100]}',
-    "labels are neither": '{"input_ids": [1, 2], "labels": [1]}',
+    "labels[1] is -3; tokens are whole": '{"input_ids": [1, 2], "labels": [1, -3]}',
+    "labels[0] is 2, and input_ids[0] is 1: a label is the token itself, or -100": (
+        '{"input_ids": [1, 2], "labels": [2, -100]}'
+    ),
+    "labels has 1 element, and input_ids has 2": '{"input_ids": [1, 2], "labels": [1]}',
+    "attention_mask[1] is 7; it is 1, or 0": '{"input_ids": [1, 2], "attention_mask": [1, 7]}',
+    "attention_mask[0] is -3; it is 1": '{"input_ids": [1], "attention_mask": [-3]}',
+    "attention_mask has 0 elements, and input_ids has 1": (
+        '{"input_ids": [1], "attention_mask": []}'
+    ),
 }
 
 
