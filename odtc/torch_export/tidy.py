@@ -6,8 +6,9 @@ counters of batch normalisations; what an exporter writes of source files goes, 
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from odtc.frontend.graph import attributes, bodies_of, names_read
 
@@ -23,6 +24,7 @@ def tidy(model: onnx.ModelProto, names: Mapping[str, str], outputs: list[str]) -
         names: of each of the module's tensors, by the path of its place.
         outputs: names of the outputs, in order.
     """
+    _split_at_once(model.graph)
     _strip(model)
     held = [tensor.name for tensor in model.graph.initializer]
     found = {name: name.removeprefix(_PREFIX) for name in held}
@@ -61,6 +63,56 @@ def _separate_outputs(graph: onnx.GraphProto) -> None:
             graph.node.append(helper.make_node("Identity", [value.name], [name], name))
             value.name = name
         taken.add(value.name)
+
+
+def _split_at_once(graph: onnx.GraphProto) -> None:
+    """Lets a Split give the parts of sequences that are read one by one, in place.
+
+    The standard has no sequences of bfloat16. How many parts there are is known by the shapes that
+    the exporter wrote.
+    """
+    items = ((node, item) for node in graph.node for item in node.attribute)
+    numbers = {
+        node.output[0]: numpy_helper.to_array(item.t)
+        for node, item in items
+        if node.op_type == "Constant" and item.name == "value"
+    }
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in graph.value_info
+    }
+    gone = set()
+    for number, node in enumerate(graph.node):
+        if node.op_type != "SplitToSequence" or not {*node.input[1:]} & numbers.keys():
+            continue
+        axis, shape = int(attributes(node).get("axis", 0)), shapes.get(node.input[0], [])
+        if not -len(shape) <= axis < len(shape):
+            continue
+        sizes = _sizes(shape[axis], numbers[node.input[1]])
+        reads = [n for n, each in enumerate(graph.node) if node.output[0] in names_read(each)]
+        parts = {
+            int(numbers[each.input[1]]): each.output[0]
+            for each in map(graph.node.__getitem__, reads)
+            if each.op_type == "SequenceAt" and each.input[1] in numbers
+        }
+        if len(parts) < len(reads) or not parts.keys() <= {*range(len(sizes))}:
+            continue
+        given = f"{node.output[0]}/sizes"
+        graph.initializer.append(numpy_helper.from_array(np.array(sizes), given))
+        names = [parts.get(n, f"{node.output[0]}/{n}") for n in range(len(sizes))]
+        split = helper.make_node("Split", [node.input[0], given], names, node.name, axis=axis)
+        graph.node[number].CopyFrom(split)
+        gone |= {*reads}
+    for number in sorted(gone, reverse=True):
+        del graph.node[number]
+
+
+def _sizes(size: int, split: np.ndarray) -> list[int]:
+    """Sizes of parts: as listed, or all alike but for the last; none where they are not known."""
+    if split.ndim:
+        return split.tolist()
+    chunk = int(split)
+    return [min(chunk, size - start) for start in range(0, size, chunk)] if chunk > 0 else []
 
 
 def _train(node: onnx.NodeProto) -> None:

@@ -47,13 +47,19 @@ def load_engine(
         try:
             return load(path, is_frugal), reasons
         except Exception as error:  # Each library has exceptions of its own.
-            reasons.append(f"{name} does not take the file: {brief(error)}")
+            reasons.append(f"{name} does not take the file: {brief(error, os.fspath(path))}")
     return None, reasons
 
 
-def brief(error: Exception) -> str:
-    """Shortens another library's error to one line; the cause is at its end."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+def brief(error: Exception, path: str = "") -> str:
+    """Shortens another library's error to one line; the cause is at its end.
+
+    Args:
+        error: of the library.
+        path: of a file that it may name, and that is not there any more when the line is read.
+    """
+    said = str(error).replace(path, "it") if path else str(error)
+    lines = said.strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"...{lines[0][-_LONGEST:]}"
 
 

@@ -90,3 +90,19 @@ def test_a_language_model_is_computed_in_float32(kind: torch.dtype, tmp_path: Pa
         with artifact.trainer(threads=1) as trainer:
             found.append(trainer.evaluate({"input_ids": ids.numpy()}))
     np.testing.assert_allclose(*found, rtol=0, atol=1e-6 * np.abs(found[1]).max())
+
+
+def test_gpt_2_in_bfloat16_is_a_file_of_the_standard(tmp_path: Path) -> None:
+    """It splits queries, keys and values, and there are no sequences of bfloat16."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=2, n_positions=8)
+    config.use_cache = False
+    module: Any = GPT2LMHeadModel(config)
+    module.to(torch.bfloat16)
+    odtc.from_torch(
+        module, {"input_ids": torch.zeros(2, 4, dtype=torch.int64)}, tmp_path / "m.onnx"
+    )
+    model = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert "Split" in {node.op_type for node in model.graph.node}
