@@ -47,7 +47,7 @@ BASES = {
     "int4": Base("int4 by blocks"),
     "int4 in half": Base("int4 by blocks", part_of="int4", part=2),
     "int4 in a tenth": Base("int4 by blocks", part_of="int4", part=10),
-    "int4 by 128 in a tenth": Base("int4 by blocks", blocks=4, part_of="int4", part=10),
+    "int4 by 128 in a twelfth": Base("int4 by blocks", blocks=4, part_of="int4", part=12),
 }
 LOSS = "cross-entropy{axis=2,ignore-index=-100}"
 OPTIMIZER = "adamw"

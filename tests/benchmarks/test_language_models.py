@@ -56,7 +56,7 @@ def test_a_part_of_the_arena_is_the_budget(tmp_path: Path) -> None:
     assert {name: each for name, each in budgets.items() if each is not None} == {
         "int4 in half": 500,
         "int4 in a tenth": 100,
-        "int4 by 128 in a tenth": 100,
+        "int4 by 128 in a twelfth": 83,
     }
 
 
