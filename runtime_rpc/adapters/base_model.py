@@ -5,6 +5,7 @@ the shapes of the modules that have adapters.
 """
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -74,6 +75,23 @@ class BaseModel:
             wanted, said = self._side(field)
             if wanted not in (None, size):
                 self._differs(said, f"{module} has {size} {side}")
+
+    def check_keys(self, weights: Mapping[str, tuple[int, ...]]) -> None:
+        """Checks the heads of keys whose modules have no adapters, where their number matters.
+
+        Args:
+            weights: shapes of the model's own, by name; a matrix is `[out, in]` or `[in, out]`.
+
+        Raises:
+            ModelError: the model has another number.
+        """
+        wanted, said = self._side("key_heads")
+        for name, shape in weights.items():
+            module = name.removesuffix(".weight")
+            orders = [self.kind.order(tensor) for tensor in self.kind.tensors(module)]
+            of_keys = any(order and order.heads == "key_heads" for order in orders)
+            if of_keys and wanted and math.prod(shape) != wanted * self.hidden:
+                self._differs(said, f"{module} is {list(shape)}")
 
     def _side(self, field: str) -> tuple[int | None, str]:
         if field == "hidden":

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from odtc.core.adapters import Adapter, rank_of, to_peft
+from odtc.core.artifact.manifest import Manifest
 from odtc.core.disk.files import atomic_write
 from odtc.core.errors import UnsupportedError
+from odtc.core.specs import Role
 from odtc.runtime_rpc.adapters.base_model import BaseModel
 from odtc.runtime_rpc.adapters.gguf_file import write_gguf
 from odtc.runtime_rpc.adapters.llama_cpp_names import Kind, Order
@@ -20,7 +22,7 @@ from odtc.runtime_rpc.adapters.peft_config import module_of
 
 def write_gguf_adapters(
     path: str | os.PathLike[str],
-    adapters: Sequence[Adapter],
+    manifest: Manifest,
     tensors: Mapping[str, np.ndarray],
     base: BaseModel,
 ) -> None:
@@ -28,7 +30,7 @@ def write_gguf_adapters(
 
     Args:
         path: of the file.
-        adapters: of the step, with one alpha.
+        manifest: of the step, whose adapters have one alpha.
         tensors: of the adapters, by the name of the step's argument.
         base: the model that they are for.
 
@@ -37,6 +39,7 @@ def write_gguf_adapters(
         OutputError: the file cannot be written.
         UnsupportedError: a module has no tensor in llama.cpp, or it has no such adapters.
     """
+    adapters = manifest.adapters
     if adapters[0].magnitude:
         raise UnsupportedError(
             "llama.cpp has no magnitudes (dora) beside its adapters",
@@ -67,6 +70,9 @@ def write_gguf_adapters(
             pairs[f"{name}.lora_b"] = (
                 _ordered(rows, order, getattr(base, order.heads), adapter) if order else rows
             )
+    coded = {item.weight for item in manifest.coded}
+    frozen = {item.spec.name: item.spec.shape for item in manifest.of_role(Role.FROZEN)}
+    base.check_keys({name: shape for name, shape in frozen.items() if name not in coded})
     with atomic_write(path) as temporary:
         write_gguf(temporary, keys, pairs)
 

@@ -196,7 +196,7 @@ class ExportableState(DeviceState):
                 hint="train the adapters alone, or let llama.cpp's converter read the merged model",
             )
         tensors = self._finite_weights(items, ema)
-        write_gguf_adapters(path, self._manifest.adapters, tensors, base)
+        write_gguf_adapters(path, self._manifest, tensors, base)
 
     @takes("trainer.load_adapters", path=PATH)
     @alone

@@ -20,7 +20,7 @@ from tests.runtime_rpc.adapters.conftest import StepOf
 from tests.runtime_rpc.adapters.decoders import DECODERS, decoder, globs
 from tests.runtime_rpc.adapters.language_models import BATCH, tokens
 from tests.runtime_rpc.adapters.llama_cpp import next_word, write_model
-from tests.runtime_rpc.adapters.sides import ALPHA, LOSS, RANK
+from tests.runtime_rpc.adapters.sides import ALPHA, LOSS, RANK, compiled
 
 # llama.cpp looks GELU up in a table of half precision.
 HALF_GELU = (
@@ -187,6 +187,24 @@ def test_without_a_number_keys_have_the_heads_of_queries(
     given = {name: value for name, value in LLAMA.items() if name != "num_key_value_heads"}
     path = config(tmp_path, **given, **fields)
     assert read_base_model(path).key_heads == 4
+
+
+@pytest.mark.parametrize("quantize", [None, "int8", "int4{block=16}"])
+def test_heads_where_queries_alone_have_adapters(quantize: str | None, tmp_path: Path) -> None:
+    """Of any number of heads the queries of all have as many rows as the model is wide."""
+    module, artifact = compiled(
+        "llama", tmp_path, lora="rank=2,targets=*q_proj*", quantize=quantize
+    )
+    trainer = artifact.trainer(threads=1)
+    save_config(tmp_path, module)
+    trainer.export_gguf(tmp_path / "right.gguf", tmp_path)
+    config(tmp_path, **{**LLAMA, "num_attention_heads": 8})
+    if quantize:
+        # What the codes' shapes mean is not asked.
+        trainer.export_gguf(tmp_path / "unknown.gguf", tmp_path)
+    else:
+        with pytest.raises(ModelError, match=r"2 with heads of 2, so 4, .*k_proj is \[8, 16\]"):
+            trainer.export_gguf(tmp_path / "wrong.gguf", tmp_path)
 
 
 def test_a_layer_beyond_those_of_the_configuration(tmp_path: Path) -> None:
