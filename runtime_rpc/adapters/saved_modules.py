@@ -122,7 +122,9 @@ def moved_text(names: Iterable[str]) -> str:
 
 def unmoved_text(names: Iterable[str]) -> str:
     """Says that modules that a folder saved whole are as in the step, and frozen there."""
-    return f"the folder saves {_listed(names)} whole (modules_to_save), as the step has it, {_FROZEN}"
+    return (
+        f"the folder saves {_listed(names)} whole (modules_to_save), as the step has it, {_FROZEN}"
+    )
 
 
 def _listed(names: Iterable[str]) -> str:
