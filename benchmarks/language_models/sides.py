@@ -121,7 +121,7 @@ def _reason(said: str, code: int) -> str:
     """The line of a traceback that names the error; else the last one, or how it ended."""
     lines = said.strip().splitlines() or [f"it ended with {code}"]
     named = (line for line in reversed(lines) if _ERROR.match(line))
-    return next(named, lines[-1])[:200]
+    return next(named, lines[-1]).removeprefix("odtc.core.errors.")[:200]
 
 
 def _environment(threads: int) -> Mapping[str, str]:
