@@ -155,8 +155,10 @@ def _not_finite(parameter: nn.Parameter) -> str:
     """What a parameter has that it may not have; empty if all is well."""
     if not parameter.is_floating_point() or not parameter.numel():
         return ""
+    # PyTorch finds no ends of types of eight bits.
+    values = parameter.detach().float() if parameter.itemsize == 1 else parameter.detach()
     # Takes no memory, as a truth value for each element would; of a NaN both ends are NaN.
-    ends = [end.item() for end in torch.aminmax(parameter.detach())]
+    ends = [end.item() for end in torch.aminmax(values)]
     is_right = math.isfinite if parameter.requires_grad else lambda end: not math.isnan(end)
     return next((str(end) for end in ends if not is_right(end)), "")
 

@@ -15,6 +15,7 @@ from odtc.runtime_rpc.adapters.peft_config import module_of
 _ALL_LINEAR = "all-linear"
 _EMBEDDING = "lora_embedding_A"
 _SHOWN = 3
+_AGAIN = "mend it as PEFT has it, or write the folder again by PEFT"
 
 
 def check_targets(config: Mapping[str, Any], adapters: Sequence[Adapter], where: str) -> None:
@@ -51,7 +52,7 @@ def names_of(field: str, given: object, where: str) -> list[str]:
     names = [] if given is None else given
     if isinstance(names, list) and all(isinstance(each, str) for each in names):
         return names
-    raise ArtifactError(f"{field} is {given!r}, and no list of names", where=where)
+    raise ArtifactError(f"{field} is {given!r}, and no list of names", where=where, hint=_AGAIN)
 
 
 def _targeted(config: Mapping[str, Any], modules: Mapping[str, Adapter], where: str) -> set[str]:
@@ -77,7 +78,9 @@ def _of_layers(config: Mapping[str, Any], modules: set[str], where: str) -> set[
         return modules
     if not (isinstance(wanted, list) and all(type(each) is int for each in wanted)):
         raise ArtifactError(
-            f"layers_to_transform is {wanted!r}, and no list of numbers of layers", where=where
+            f"layers_to_transform is {wanted!r}, and no list of numbers of layers",
+            where=where,
+            hint=_AGAIN,
         )
     patterns = config.get("layers_pattern") or []
     given = names_of("layers_pattern", [patterns] if isinstance(patterns, str) else patterns, where)

@@ -81,6 +81,14 @@ def with_element(value: float, dtype: torch.dtype = torch.float32, **kwargs: Any
     return module.requires_grad_(**kwargs)
 
 
+def with_eight_bits(value: float = 1.0) -> nn.Module:
+    """A layer beside a parameter of a type in which PyTorch finds neither least nor most."""
+    module = nn.Linear(3, 2)
+    scale = torch.full((2,), value).to(torch.float8_e4m3fn)
+    module.register_parameter("scale", nn.Parameter(scale, requires_grad=False))
+    return module
+
+
 X = torch.randn(2, 3)
 REFUSED = {
     "renormalised words": (
@@ -118,6 +126,14 @@ REFUSED = {
     "NaN in half precision": (
         lambda: with_element(np.nan, torch.bfloat16),
         *(X.bfloat16(), {}, ModelError, r"weight \(nan\)"),
+    ),
+    "eight bits": (
+        with_eight_bits,
+        *(X, {}, UnsupportedError, "no exporter of PyTorch's writes this module"),
+    ),
+    "NaN in eight bits": (
+        lambda: with_eight_bits(np.nan),
+        *(X, {}, ModelError, r"scale \(nan\)"),
     ),
     "an infinite weight": (lambda: with_element(-np.inf), X, {}, ModelError, r"weight \(-inf\)"),
     "no module": (lambda: torch.relu, X, {}, UsageError, "no torch.nn.Module"),
