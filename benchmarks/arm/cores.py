@@ -27,6 +27,7 @@ class Core:
     Attributes:
         name: as Arm calls it.
         mcpu: what odtc's kernels are compiled for; LLVM's name.
+        midr: what it calls itself, by which the native runtime chooses among kernels.
         emulated: a CPU that QEMU 7.2 knows, by which libraries choose among their kernels.
         scheduling: LLVM's model of its pipelines, by the name that llvm-mca knows.
         stands_for: why it is another core's model; empty where it is its own.
@@ -39,6 +40,7 @@ class Core:
 
     name: str
     mcpu: str
+    midr: int
     emulated: str
     scheduling: str
     stands_for: str
@@ -55,6 +57,7 @@ CORES = {
         Core(
             "Cortex-A55",
             mcpu="cortex-a55",
+            midr=0x412FD050,
             emulated="cortex-a76",
             scheduling="cortex-a55",
             stands_for="",
@@ -67,6 +70,7 @@ CORES = {
         Core(
             "Cortex-A76",
             mcpu="cortex-a76",
+            midr=0x414FD0B1,
             emulated="cortex-a76",
             scheduling="neoverse-n1",
             stands_for="LLVM has none of its own for it; the Neoverse N1 is its sibling",
@@ -79,6 +83,7 @@ CORES = {
         Core(
             "Cortex-X1",
             mcpu="cortex-x1",
+            midr=0x411FD440,
             emulated="neoverse-n1",
             scheduling="neoverse-v1",
             stands_for="LLVM has none of its own for it; the Neoverse V1 is its sibling",
@@ -91,6 +96,7 @@ CORES = {
         Core(
             "Cortex-X3",
             mcpu="cortex-x3",
+            midr=0x411FD4E0,
             emulated="max,sve=off",
             scheduling="neoverse-v2",
             stands_for="LLVM has none of its own for it; the Neoverse V2 is its sibling",

@@ -31,10 +31,27 @@ def counted_odtc(case: StepCase, core: Core, steps: int, folder: Path) -> Counte
     Raises:
         BuildError: a compiler is missing or failed, or the step did.
     """
+    words = prepared(case, core.mcpu, steps, folder)
+    (counted,) = count(words, [core], folder)
+    return counted
+
+
+def prepared(case: StepCase, mcpu: str, steps: int, folder: Path) -> list[str]:
+    """Compiles a model, and returns the guest that takes steps of it.
+
+    Args:
+        case: the model and its batch.
+        mcpu: of the target; several CPUs are joined by plus signs.
+        steps: how many are counted.
+        folder: an empty one, in which the guest runs.
+
+    Raises:
+        BuildError: a compiler is missing or failed.
+    """
     onnx.save(case.model, folder / "model.onnx")
     artifact = odtc.compile(
         folder / "model.onnx",
-        target=f"linux-arm64-cpu{{mcpu={core.mcpu}}}",
+        target=f"linux-arm64-cpu{{mcpu={mcpu}}}",
         batch=case.batch,
         loss=case.loss,
         dropout=False,
@@ -48,9 +65,7 @@ def counted_odtc(case: StepCase, core: Core, steps: int, folder: Path) -> Counte
     expected = [*artifact.manifest.inputs, *(label.spec for label in artifact.manifest.labels)]
     typed = [np.asarray(a, spec.dtype) for a, spec in zip(fed, expected, strict=True)]
     (folder / "batch").write_bytes(b"".join(map(np.ndarray.tobytes, typed)))
-    words = [_program(folder), *_MEMBERS, "batch", str(steps), repr(case.lr)]
-    (counted,) = count(words, [core], folder)
-    return counted
+    return [_program(folder), *_MEMBERS, "batch", str(steps), repr(case.lr)]
 
 
 def _program(folder: Path) -> str:

@@ -52,6 +52,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "performance/demo": other.demo,
     "arm/networks": arm.networks,
     "arm/changes": arm.changes,
+    "arm/codes": arm.codes,
     "performance/step_time": performance.step_time,
     "performance/gpu_steps": gpu.steps,
     "performance/gpu_mixed": gpu.steps,

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from odtc.backends import targets as module
 from odtc.backends.caches import Caches, caches_of
-from odtc.backends.cpus import CORES, CPU, Cpu, llvm_features, on_this_machine
+from odtc.backends.cpus import (
+    CORES,
+    CPU,
+    Cpu,
+    llvm_features,
+    on_this_machine,
+    told_features,
+)
 from odtc.backends.families import family_of
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.kernels.product.tile import Machine
@@ -77,8 +84,8 @@ def test_the_gpu_is_part_of_the_spec(name: str, gpu: str):
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
-        ("android-cpu{mcpu=cortex-a55}", "android-cpu{mcpu=cortex-a55}"),
-        ("android-cpu{mcpu=cortex-a76}", "android-cpu"),
+        ("android-cpu{mcpu=cortex-a55}", "android-cpu"),
+        ("android-cpu{mcpu=cortex-a76}", "android-cpu{mcpu=cortex-a76}"),
         ("android-cpu{mattr=+neon:+dotprod}", "android-cpu"),
         (" android-cpu{ mattr = -sve , mcpu = a } ", "android-cpu{mcpu=a,mattr=-sve}"),
         ("host-cpu{mcpu=x86-64-v3}", "host-cpu{mcpu=x86-64-v3}"),
@@ -244,6 +251,12 @@ def test_each_of_several_cpus_has_its_own_features():
     )
     chosen = parse_target("android-cpu{mcpu=cortex-a76+cortex-a53,mattr=+neon:+crc}")
     assert {cpu.mattr for cpu in chosen.cpus} == {("+neon", "+crc")}
+
+
+@pytest.mark.parametrize("core", ["a75", "a76", "a77", "a78", "x1"])
+def test_code_for_phones_needs_nothing_that_a_large_core_lacks(core: str):
+    large = parse_target(f"android-cpu{{mcpu=cortex-{core}}}").cpu
+    assert set(told_features(parse_target("android-cpu").cpu)) <= set(told_features(large))
 
 
 def test_caches_are_those_that_all_cpus_have():

@@ -1,6 +1,6 @@
 """Tables of docs/arm.md: bounds of modelled cycles, and misses. Nothing in them is a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchmarks.pages.result import Result, Row
 from benchmarks.pages.text import ratio, short, table
@@ -73,3 +73,28 @@ def _change(row: Row) -> list[str]:
     for each in (before, now):
         cells.append(", ".join(short(value) for value in each["missed"]))
     return cells
+
+
+def codes(result: Result) -> list[str]:
+    """Code for each CPU on each core, and what it takes of the first code's cycles."""
+    cores = [*dict.fromkeys(row["core"] for row in result.rows)]
+    return table(["model", "compiled for", "KiB", *cores], _codes(result, cores), words=2)
+
+
+def _codes(result: Result, cores: Sequence[str]) -> Iterator[list[str]]:
+    first = dict[tuple[str, str], Row]()
+    lines = dict[tuple[str, str], dict[str, Row]]()
+    for row in result.rows:
+        first.setdefault((row["model"], row["core"]), row)
+        lines.setdefault((row["model"], row["code"]), {})[row["core"]] = row
+    for (model, code), found in lines.items():
+        one = next(iter(found.values()))
+        cells = [_of_code(found[core], first[model, core]) for core in cores]
+        yield [f"{model}, batch {one['batch']}", code, f"{one['nbytes'] / 1024:,.0f}", *cells]
+
+
+def _of_code(row: Row, first: Row) -> str:
+    ranges = _range(*(row[bound] / 1e6 for bound in _BOUNDS))
+    if row is first:
+        return ranges
+    return f"{ranges} ({', '.join(ratio(row[bound] / first[bound]) for bound in _BOUNDS)})"
