@@ -19,7 +19,7 @@ def _cpu_names(value: str) -> tuple[str, ...]:
     names = tuple(value.split("+"))
     if not all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names):
         raise ValueError(
-            "a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a76+cortex-a55"
+            "a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a55+cortex-a53"
         )
     if len(set(names)) < len(names) or len(names) > _MOST_CORES:
         raise ValueError(f"up to {_MOST_CORES} CPU names, each once")

@@ -1,6 +1,6 @@
 """Targets: each is plain data, known by a name and written as text.
 
-`android-cpu{mcpu=cortex-a55}` is the target `android-cpu` with another core; `parse_target` reads
+`android-cpu{mcpu=cortex-a76}` is the target `android-cpu` with another core; `parse_target` reads
 such text and `Target.spec` writes it. Nothing here imports TVM until a target is resolved.
 """
 
@@ -221,7 +221,7 @@ def parse_target(text: str) -> Target:
     except ValueError as error:
         raise UsageError(
             f"cannot read the target {text!r}: {error}",
-            hint="write it as android-cpu or android-cpu{mcpu=cortex-a55}",
+            hint="write it as android-cpu or android-cpu{mcpu=cortex-a76}",
         ) from error
     target = _registry().get(name)
     if not target:

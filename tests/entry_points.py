@@ -73,7 +73,7 @@ _TARGET = _Argument(
     "target",
     "str | Target",
     '"host-cpu"',
-    "name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a55}`.",
+    "name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a76}`.",
 )
 _PROGRESS = _Argument(
     "progress", "Progress", "silent", "called with the name of each stage as it starts."

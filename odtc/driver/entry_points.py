@@ -78,7 +78,7 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
 
     Args:
         model: path of the ONNX file.
-        target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a55}`.
+        target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a76}`.
         batch: samples in a step; may be left out where the model has a fixed batch.
         eval_batch: fewer samples than a step has that can be evaluated at once, too: a number or
             several. Each adds the kernels of another evaluation. A batch of any other size is
@@ -242,7 +242,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
 
     Args:
         model: path of the ONNX file.
-        target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a55}`.
+        target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a76}`.
         count: of points, about, as far from each other in bytes, where all would be too many: of a
             deep network, most of the time goes into their arenas.
         progress: called with the name of each stage as it starts.

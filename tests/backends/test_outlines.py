@@ -169,7 +169,7 @@ def test_all_that_makes_code_counts(
         lowered.clear()
         library(model)
         assert not lowered
-    for target in ("host-cpu{threads=1}", "android-cpu", "android-cpu{mcpu=cortex-a55}"):
+    for target in ("host-cpu{threads=1}", "android-cpu", "android-cpu{mcpu=cortex-a76}"):
         lowered.clear()
         odtc.compile(model, target)
         assert lowered, target

@@ -28,7 +28,7 @@ KNOWN = (
     "host-cpu, host-opencl, host-vulkan, linux-arm64-cpu, android-cpu, android-opencl, "
     "android-vulkan, ios-cpu"
 )
-WRITE = "write it as android-cpu or android-cpu{mcpu=cortex-a55}"
+WRITE = "write it as android-cpu or android-cpu{mcpu=cortex-a76}"
 GPU_TARGETS = [target.name for target in targets() if target.kind != CPU]
 CPU_TARGETS = [target.name for target in targets() if target.kind == CPU]
 cpus = st.from_regex(r"[A-Za-z0-9._-]+", fullmatch=True) | st.sampled_from(sorted(CORES))
@@ -142,12 +142,12 @@ def test_option_given_twice():
         (
             "host-cpu{mcpu=a b}",
             "the option 'mcpu' cannot be 'a b'",
-            "give a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a76+cortex-a55",
+            "give a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a55+cortex-a53",
         ),
         (
             "android-cpu{mcpu=cortex-a76+}",
             "the option 'mcpu' cannot be 'cortex-a76+'",
-            "give a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a76+cortex-a55",
+            "give a CPU name of LLVM, such as cortex-a76, or several, as in cortex-a55+cortex-a53",
         ),
         (
             "android-cpu{mcpu=cortex-a76+cortex-a76}",
