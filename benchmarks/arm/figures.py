@@ -1,7 +1,7 @@
 """What a step, or a kernel of it, did, and the bounds of its cycles on a core."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.arm.blocks import LINE_BYTES, Block
@@ -101,7 +101,7 @@ def profile_of(blocks: Iterable[Block], places: Places, core: Core) -> Profile:
         core: that it is modelled for.
     """
     blocks = joined(blocks)
-    cycles = _cycles(blocks, core)
+    cycles = cycles_of(sorted(_chosen(blocks)), core)
     total, by_place = Figures(), defaultdict[Place, Figures](Figures)
     for block in blocks:
         each = cycles.get(block.code, len(block.code) / core.width)
@@ -111,8 +111,25 @@ def profile_of(blocks: Iterable[Block], places: Places, core: Core) -> Profile:
     return Profile(total, dict(ordered))
 
 
-def _cycles(blocks: list[Block], core: Core) -> dict[Code, float]:
-    """Of the blocks in which nearly all instructions are."""
+def totals_of(steps: Iterable[Iterable[Block]], core: Core) -> list[Figures]:
+    """What each of many steps did in all, whose blocks are modelled together.
+
+    Args:
+        steps: the blocks that ran in each.
+        core: that they are modelled for.
+    """
+    joint = [joined(blocks) for blocks in steps]
+    cycles = cycles_of(sorted({code for blocks in joint for code in _chosen(blocks)}), core)
+    found: list[Figures] = []
+    for blocks in joint:
+        found.append(total := Figures())
+        for block in blocks:
+            total.add(block, cycles.get(block.code, len(block.code) / core.width))
+    return found
+
+
+def _chosen(blocks: Sequence[Block]) -> set[Code]:
+    """The blocks in which nearly all instructions are."""
     every = sum(block.runs * len(block.code) for block in blocks)
     chosen, reached = set[Code](), 0
     for block in sorted(blocks, key=lambda each: -each.runs * len(each.code)):
@@ -120,7 +137,7 @@ def _cycles(blocks: list[Block], core: Core) -> dict[Code, float]:
             break
         chosen.add(block.code)
         reached += block.runs * len(block.code)
-    return cycles_of(sorted(chosen), core)
+    return chosen
 
 
 def floor(flops: int, core: Core) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.arm.cores import Core
 from benchmarks.arm.instructions import instruction
-from odtc.core.disk.files import cache_folder
+from odtc.core.disk.files import atomic_write, cache_folder
 from odtc.core.errors import BuildError
 
 _FEATURES = "-mattr=+v8.2a,+fullfp16,+dotprod,+i8mm,+bf16"
@@ -50,7 +50,9 @@ def cycles_of(blocks: Iterable[Code], core: Core) -> dict[Code, float]:
         known |= _measured(new[start : start + _TOGETHER], core)
     if new:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(known))
+        # Another process may read it now.
+        with atomic_write(kept) as written:
+            written.write_text(json.dumps(known), encoding="ascii")
     return {code: max(known[key], _least(code, core)) for key, code in keys.items()}
 
 

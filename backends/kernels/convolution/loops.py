@@ -162,12 +162,11 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
             is_direct=all(_lies_as_float32(each) for each in (x, dy)),
         )
         return
-    # Of points, either operand may be copied in panels. Where few channels of the image would use a
-    # copy of `dy`, the image's is, if its channels fill vectors.
-    is_few = shape.channels < min(WORTH_A_COPY, shape.rows)
+    # Of points, either operand may be copied in panels, if its channels fill vectors.
     is_swapped = False
     if space.is_points and shape.channels % machine.lanes == 0:
-        (is_swapped,) = map(bool, machine.decide("swapped", [(0,), (1,)], (int(is_few),)))
+        usual = (int(_is_worth_swapping(shape, machine)),)
+        (is_swapped,) = map(bool, machine.decide("swapped", [(0,), (1,)], usual))
     if is_swapped:
         x, dy, shape = dy, x, Shape(shape.batch, shape.rows, shape.channels)
     axes = space.axes
@@ -186,6 +185,18 @@ def _weight_gradient(product: Product, machine: Machine) -> None:
         machine,
         is_swapped=is_swapped,
     )
+
+
+def _is_worth_swapping(shape: Shape, machine: Machine) -> bool:
+    """Whether panels are of the image, and not of `dy`.
+
+    Where few channels of the image would use a copy of `dy`, the image's is made. In a phone's
+    caches, blocks count more: all channels of one operand are there, and one panel of the other, so
+    that with panels of the operand with more channels sums wait in memory less often.
+    """
+    if machine.first_bytes:
+        return shape.channels > shape.rows
+    return shape.channels < min(WORTH_A_COPY, shape.rows)
 
 
 def _lies_as_float32(tensor: Readable) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
+from odtc.backends.counted_tiles import NOT_COUNTED
 from odtc.backends.kernels.common.places import divisors, index, pieces, size_of, unflatten
 from odtc.backends.kernels.common.transpose import copy_transposed
 from odtc.backends.kernels.common.vectors import further
@@ -198,8 +199,8 @@ def _cut(shape: Shape, taps: int, machine: Machine, dtype: str) -> _Cut:
     usual = next((p for p in worthy if p >= machine.tasks), worthy[-1])
     (parts,) = machine.decide("parts", [(p,) for p in possible if p <= _MOST_PARTS], (usual,))
     # Of one tap, neighbours in a row are terms: LLVM reads four at once, and of high tiles, which
-    # are for cores whose loads are narrow, it then spills the sums.
-    model = machine if taps > 1 else replace(machine, blocked=0)
+    # are for cores whose loads are narrow, it then spills the sums. Counts are of other terms.
+    model = machine if taps > 1 else replace(machine, blocked=0, counted=NOT_COUNTED)
     tile = model.tile_of_sums(shape.channels // parts, shape.rows, dtype)
     panels, groups = split_rows(shape.rows, tile.columns, parts, machine.tasks)
     return _Cut(tile, parts, groups, panels)

@@ -10,12 +10,17 @@ is its own affair. Tiles of float16 are added up in short runs; see
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.caches import Caches
+from odtc.backends.counted_tiles import (
+    NOT_COUNTED,
+    OF_SMALL_CORES,
+    CountedTiles,
+)
 from odtc.backends.decisions import MachineModel
 from odtc.backends.kernels.common.places import index, size_of
 from odtc.backends.kernels.common.vectors import ramp, splat
@@ -42,6 +47,7 @@ class Machine(MachineModel):
             about a half; 0 where they are only fitted to the second one.
         blocked: cycles in which it begins no multiply-add for a load of a vector, where its loads
             are narrower than its vectors; 0 where they go beside multiply-adds.
+        counted: what steps of tiles of float32 take by counts, as far as there are some.
     """
 
     lanes: int
@@ -51,6 +57,7 @@ class Machine(MachineModel):
     has_half: bool = False
     first_bytes: int = 0
     blocked: int = 0
+    counted: CountedTiles = field(default=NOT_COUNTED, repr=False)
 
     @property
     def multiplies(self) -> str:
@@ -72,6 +79,11 @@ class Machine(MachineModel):
         """Elements of a type in a vector register."""
         return self.lanes * 4 // size_of(dtype)
 
+    def registers(self) -> Iterator[tuple[int, int]]:
+        """Vectors of a tile, and its rows at most, with some registers more than are counted on."""
+        limit = self.accumulators * 7 // 6
+        return ((vectors, limit // vectors) for vectors in self.widths)
+
     def tile(self, rows: int, columns: int, dtype: str = "float32") -> "Tile":
         """The tile that takes the fewest cycles for a product of `rows` by `columns`.
 
@@ -87,7 +99,7 @@ class Machine(MachineModel):
         best = min(shapes, key=lambda tile: tile.cost(rows, columns))
         others = (
             replace(best, rows=height, vectors=vectors)
-            for vectors, most in self._registers()
+            for vectors, most in self.registers()
             for height in {_even(rows, limit) for limit in range(1, most + 1)}
         )
         return self._decided(best, others, lambda tile: tile.cost(rows, columns))
@@ -106,19 +118,14 @@ class Machine(MachineModel):
         best = min(shapes, key=lambda tile: tile.cost_of_sums(rows, columns))
         others = (
             replace(best, rows=height, vectors=vectors)
-            for vectors, most in self._registers()
+            for vectors, most in self.registers()
             for height in range(1, min(rows, most) + 1)
         )
         return self._decided(best, others, lambda tile: tile.cost_of_sums(rows, columns))
 
     def tile_of(self, rows: int, vectors: int, dtype: str = "float32") -> "Tile":
         """A tile of a given shape on this machine."""
-        return Tile(rows, vectors, self.lanes_of(dtype), dtype, self.blocked)
-
-    def _registers(self) -> Iterator[tuple[int, int]]:
-        """Vectors of a tile, and its rows at most, with some registers more than are counted on."""
-        limit = self.accumulators * 7 // 6
-        return ((vectors, limit // vectors) for vectors in self.widths)
+        return Tile(rows, vectors, self.lanes_of(dtype), dtype, self.blocked, self.counted)
 
     def _decided(
         self, best: "Tile", others: Iterable["Tile"], cost: Callable[["Tile"], tuple]
@@ -167,6 +174,7 @@ class Tile:
         lanes: elements of a vector.
         dtype: of the operands, and of the sums in registers.
         blocked: as of its machine.
+        counted: as of its machine.
     """
 
     rows: int
@@ -174,6 +182,7 @@ class Tile:
     lanes: int
     dtype: str = "float32"
     blocked: int = 0
+    counted: CountedTiles = field(default=NOT_COUNTED, repr=False)
 
     @property
     def columns(self) -> int:
@@ -206,6 +215,9 @@ class Tile:
     @property
     def step(self) -> float:
         """Twice the cycles of a step of the sum; of a core with one unit for them, the cycles."""
+        known = self.counted.cycles.get((self.rows, self.vectors))
+        if known and self.dtype == "float32":
+            return known if self.blocked else 2 * known
         products = self.rows * self.vectors
         if self.blocked:
             # Rows are read beside products, as far as there are registers for their addresses.
@@ -248,6 +260,7 @@ def machine_of(
         cache_bytes=caches.second // 2,
         first_bytes=caches.first // 2,
         blocked=loads if loads > 1 else 0,
+        counted=OF_SMALL_CORES if loads > 1 else NOT_COUNTED,
     )
 
 
