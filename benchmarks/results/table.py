@@ -204,7 +204,7 @@ ROWS: Sequence[Row] = (
         "arm/networks",
     ),
     *_by_hand("typed: of two commits, side by side", "arm/changes"),
-    _bench("arm/codes", 10, "benchmarks.arm.codes", is_timed=False),
+    _bench("arm/codes", 20, "benchmarks.arm.codes", is_timed=False),
     Row(
         "emdl21_values",
         by_hand="values under emulation, no times: `python -m benchmarks.suites.values --device "

@@ -24,7 +24,8 @@ from benchmarks.step_time.cases import case_of, names
 
 # Samples of a step, where it is not one: an emulator takes its time.
 _BATCH = {"lenet": 4, "bert_tiny": 2, "char_lstm": 2}
-_CODES = "cortex-a55,cortex-a76,cortex-a76+cortex-a55,cortex-a53,cortex-x1,generic"
+_MODELS = "lenet,bert_tiny,squeezenet,mobilenet_v2"
+_CODES = "cortex-a55,cortex-a76,cortex-a76+cortex-a55,cortex-a53,cortex-x1"
 # As far as losses of two codes may be apart: sums are added up in other orders.
 _NEAR = 1e-5
 
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"Models: {', '.join(names())}. Cores: {', '.join(CORES)}.",
     )
     add = partial(parser.add_argument, metavar="")
-    add("--models", type=_models, default="lenet,squeezenet", help="by name, joined by commas")
+    add("--models", type=_models, default=_MODELS, help="by name, joined by commas")
     add("--cores", type=_cores, default=",".join(CORES), help="at most four, joined by commas")
     add("--codes", default=_CODES, help="mcpu of targets, joined by commas; the first is compared")
     add("--batch", type=positive, help="samples in a step; 1, but for small models")
