@@ -4,7 +4,7 @@ import pytest
 
 from odtc.backends.caches import caches_of
 from odtc.backends.kernels.attention.scores import tile_within
-from odtc.backends.kernels.convolution import weight_gradient
+from odtc.backends.kernels.convolution import loops, weight_gradient
 from odtc.backends.kernels.convolution.shifted_cut import Shape
 from odtc.backends.kernels.product.tile import Machine, Tile, machine_of
 
@@ -59,3 +59,14 @@ def test_only_weight_gradients_of_several_taps_have_high_tiles() -> None:
     assert (of_one.rows, of_one.vectors) == (usual.rows, usual.vectors)
     of_nine = weight_gradient._cut(shape, 9, NARROW, "float32").tile
     assert of_nine.rows > of_one.rows
+
+
+@pytest.mark.parametrize(
+    ("machine", "of_many"), [(NARROW, True), (USUAL, True), (machine_of(256), False)]
+)
+def test_panels_are_of_the_operand_with_more_channels(machine: Machine, *, of_many: bool) -> None:
+    """Of a phone's cores: the channels of the other one lie beside a panel of it."""
+    many, few = Shape(1, channels=144, rows=24), Shape(1, channels=24, rows=144)
+    assert loops._is_worth_swapping(many, machine) is of_many
+    assert loops._is_worth_swapping(few, machine) is not of_many
+    assert not loops._is_worth_swapping(Shape(1, channels=144, rows=144), machine)
