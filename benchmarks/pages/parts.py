@@ -56,6 +56,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "performance/step_time": performance.step_time,
     "performance/gpu_steps": gpu.steps,
     "performance/gpu_mixed": gpu.steps,
+    "performance/gpu_tuning": gpu.tuning,
     "performance/gpu_families": gpu.families,
     "performance/gpu_vectors": gpu.changes,
     "performance/layouts": other.words,

@@ -191,6 +191,10 @@ ROWS: Sequence[Row] = (
         "performance/gpu_vectors",
     ),
     *_by_hand(
+        "needs a GPU: `python -m benchmarks.gpu.tuning.run kernels` there, and its figures",
+        "performance/gpu_tuning",
+    ),
+    *_by_hand(
         "needs a GPU: `python -m benchmarks.gpu.language_models.run steps` there, and its figures",
         "language_models/gpu",
     ),

@@ -24,6 +24,7 @@ from benchmarks.budget.ways import BudgetWay, NetworkWays
 from benchmarks.compile_time import __main__ as compile_time
 from benchmarks.gpu import figures as gpu
 from benchmarks.gpu.language_models import figures as gpu_language_models
+from benchmarks.gpu.tuning import figures as gpu_tuning
 from benchmarks.language_models.compare import Row as SideRow
 from benchmarks.language_models.figures import figures_of as adapter_figures
 from benchmarks.language_models.sides import CHECKPOINTED, Turn
@@ -88,6 +89,14 @@ def changes() -> list[switching.Changes]:
 def planned() -> PlannedStep:
     shares = [Share(0.9, 1.1, {OURS: 1.25}), Share(0.5, None, {OURS: None})]
     return PlannedStep("net", 1234, MB, 2.0, shares, [Curve(OURS, [(MB, 1.0)])])
+
+
+def gpu_task(usual: float, best: float) -> dict[str, Any]:
+    """A product of benchmarks.gpu.tuning, in seconds."""
+    again = {"usual": [usual], "best": [best]}
+    said = {"network": "net", "target": "host-vulkan{mcpu=a}", "calls": 3, "wrong": 0}
+    tried = {"workload": "product", "choices": [{}, {"tile": [8, 8, 8]}], "best": 1}
+    return {**said, **tried, "samples": {"0": [usual], "1": [best]}, "again": again}
 
 
 def gpu_network(precision: str = "float32") -> dict[str, Any]:
@@ -171,6 +180,10 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "performance/gpu_mixed": (
         {"rows": gpu.steps_of([gpu_network(), gpu_network("mixed")], "mixed")},
         "| net | OpenCL | 3.0 | 9.0 | 3.00 (3.00 to 3.00) | 1% | 5% |",
+    ),
+    "performance/gpu_tuning": (
+        {"rows": gpu_tuning.rows_of([gpu_task(2.0, 1.0), gpu_task(2.0, 3.0)])},
+        "| net | Vulkan | 2 | 4 | 12,000.0 | 25.0% |",
     ),
     "performance/gpu_families": (
         {"rows": gpu.families_of([gpu_network()])},

@@ -53,6 +53,23 @@ def _family(found: dict[str, float] | None) -> str:
     return f"{found['ms']:.1f} ms, {found['roofline']:.0%}" if found else "-"
 
 
+def tuning(result: Result) -> list[str]:
+    """What the best of some choices of products would save."""
+    heads = ["model", "through", "products", "kernels tried", "ms of products", "tuning would save"]
+    cells = (
+        (
+            row["model"],
+            row["through"],
+            str(row["products"]),
+            f"{row['kernels']:,}",
+            number(row["ms"]),
+            f"{row['saved']:.1%}",
+        )
+        for row in result.rows
+    )
+    return table(heads, cells, words=2)
+
+
 def changes(result: Result) -> list[str]:
     """Steps before and after a change of kernels."""
     heads = ["model", "before, ms", "after, ms"]

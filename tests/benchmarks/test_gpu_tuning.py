@@ -1,0 +1,64 @@
+"""What tuning would find on a GPU: kernels that are compiled here, and timed without TVM."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.gpu.prepare import copy_runtime
+from benchmarks.gpu.tuning import prepare, run
+from benchmarks.models.pytorch.table import SMALL
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The products of LeNet, each with two choices beside the model's."""
+    folder = tmp_path_factory.mktemp("kernels")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "FULL", SMALL)
+        copy_runtime(folder)
+        prepare.prepare("lenet", 4, "host-vulkan", folder, 2, Console(quiet=True))
+    return folder
+
+
+def test_the_first_choice_is_the_models(kernels: Path) -> None:
+    tasks = [json.loads(path.read_text()) for path in sorted(kernels.glob("*/task.json"))]
+    assert len(tasks) > 4
+    for task in tasks:
+        first, *others = task["choices"]
+        assert first == {}
+        assert all(others)
+    assert max(len(task["choices"]) for task in tasks) == 3
+
+
+def test_all_are_timed_and_the_best_again(
+    kernels: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(run, "TURNS", 1)
+    monkeypatch.setattr(run, "AGAIN", 2)
+    written = tmp_path / "found.json"
+    monkeypatch.setattr(sys, "argv", ["run", str(kernels), "--output", str(written)])
+    run.main()
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("lenet, host-vulkan: ")
+    tasks = json.loads(written.read_text())["tasks"]
+    assert len(tasks) == len(lines)
+    for task in tasks:
+        assert task["wrong"] == 0
+        assert len(task["samples"]) + task["refused"] == len(task["choices"])
+        assert len(task["again"]["usual"]) == len(task["again"]["best"]) == 2 * run.RUNS
+
+
+def test_what_is_saved() -> None:
+    """Calls count; a best that was lucky is not taken."""
+    tasks = [
+        {"calls": 3, "again": {"usual": [2.0], "best": [1.0]}},
+        {"calls": 2, "again": {"usual": [2.0], "best": [4.0]}},
+    ]
+    assert run.seconds_of(tasks) == 10
+    assert run.saved(tasks) == pytest.approx(0.3)
