@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from odtc.backends.cost.gpu_rates import MEASURED
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
-from odtc.backends.gpu.tile_speeds import OF_H200_VULKAN
+from odtc.backends.gpu.tile_speeds import OF_H200_MATRICES, OF_H200_VULKAN
 
 _SHARED = 32 << 10
 _BY_OPENCL, _BY_BOTH = frozenset({"opencl"}), frozenset({"opencl", "vulkan"})
@@ -44,6 +44,18 @@ def _each(family: str, names: str, gpu: Gpu) -> Iterable[tuple[str, Gpu]]:
         yield name, replace(gpu, rates=MEASURED.get(name, gpu.rates))
 
 
+_BY_VULKAN = frozenset({"vulkan"})
+_H200 = replace(
+    LARGE,
+    offset_bits=32,
+    tiles=OF_H200_VULKAN,
+    attention_rows=4,
+    half=_BY_VULKAN,
+    local_bytes=48 << 10,
+    subgroup=32,
+    matrix_tiles=OF_H200_MATRICES,
+)
+
 GPUS: dict[str, Gpu] = dict(
     (
         *_each("adreno", "504 505 506 508 509 510 512 530 540", _ADRENO_5),
@@ -62,6 +74,7 @@ GPUS: dict[str, Gpu] = dict(
         *_each("immortalis", "g925", _MALI_NEW),
         *_each("xclipse", "530 540 550 920 930a 940 950", _XCLIPSE),
         *_each("xclipse", "960", _XCLIPSE_960),
+        *_each("nvidia", "h100 h200", _H200),
         *_each("powervr", "bxm-8-256 bxt-32-1024", PHONE),
     )
 )

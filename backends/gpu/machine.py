@@ -28,6 +28,8 @@ class Gpu(MachineModel):
         buffers: most buffers of a kernel in Vulkan; None where the device is queried.
         half: interfaces through which it computes with float16, by TVM's names of their targets.
         multiplies_half: whether products round what they multiply to float16, where that pays.
+        subgroup: items that multiply matrices of 16 x 16 float16 together; 0 where none do.
+        matrix_tiles: of products that do, with their speeds.
     """
 
     group: int = 256
@@ -45,6 +47,8 @@ class Gpu(MachineModel):
     buffers: int | None = 16
     half: frozenset[str] = frozenset()
     multiplies_half: bool = False
+    subgroup: int = 0
+    matrix_tiles: tuple[TileSpeed, ...] = ()
 
     @property
     def multiplies(self) -> str:

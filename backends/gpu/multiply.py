@@ -29,10 +29,12 @@ class Arithmetic:
     Attributes:
         dtype: of the operands in a group's shared memory.
         terms: terms of the sum in a slice.
+        subgroup: items that multiply matrices together; 0 where each multiplies by itself.
     """
 
     dtype: str
     terms: int
+    subgroup: int = 0
 
     @property
     def term_bytes(self) -> int:

@@ -9,13 +9,16 @@ Where the GPU multiplies float16, what the group shares is rounded to it (`multi
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
+from odtc.backends.gpu.matrix.tile import SubgroupTile
 from odtc.backends.gpu.multiply import ACROSS, Accumulators
-from odtc.backends.gpu.product_results import Results, Stores
+from odtc.backends.gpu.product_results import Results, Stores, within
 from odtc.backends.gpu.product_slices import Copy, ProductOperand, Shared, Slices
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, parts_of, tiling_of
 from odtc.backends.kernels.common.places import index
@@ -70,23 +73,25 @@ def _emit_tiles(
     """Emits the kernel of the tiles; `results` is from a part of the sums to where they go."""
     height, width = tiling.height, tiling.width
     down, across = parts_of(extent.rows, height), parts_of(extent.columns, width)
-    terms, dtype = tiling.arithmetic.terms, tiling.arithmetic.dtype
+    terms = tiling.arithmetic.terms
     slices = Slices(extent.depth, terms)
     share = parts_of(parts_of(extent.depth, tiling.splits), terms)
     items = tiling.down * ACROSS
+    subgroup = tiling.arithmetic.subgroup or items
     with (
         T.thread_binding(across, "blockIdx.x") as column_tile,
         T.thread_binding(down, "blockIdx.y") as row_tile,
         T.thread_binding(extent.batch * tiling.splits, "blockIdx.z") as task,
-        T.thread_binding(items, "threadIdx.x") as item,
+        _items(items // subgroup) as number,
+        T.thread_binding(subgroup, "threadIdx.x") as lane,
         T.sblock("tile"),
     ):
+        item = number * subgroup + lane
         n, part = (task, index(0)) if tiling.splits == 1 else _both(task, tiling.splits)
-        near_left = Shared(terms, height, left.along_sum, dtype)
-        near_right = Shared(terms, width, right.along_sum, dtype)
-        accumulators = Accumulators(tiling.rows, tiling.columns, tiling.arithmetic)
+        near_left = Shared(tiling.arithmetic, height, left.along_sum)
+        near_right = Shared(tiling.arithmetic, width, right.along_sum)
+        tile = SubgroupTile(tiling, (number, lane)) if tiling.grid else _ItemsTile(tiling, item)
         m0, p0 = row_tile * height, column_tile * width
-        y, x = item // ACROSS, item % ACROSS
         begin = part * share
         end = tirx.min(begin + share, index(slices.count))
         # The last parts may have fewer slices, or none.
@@ -104,53 +109,59 @@ def _emit_tiles(
             # While this slice is multiplied, the next one is being loaded.
             for copy in copies:
                 copy.fetch(begin + step + 1, end)
-            accumulators.add(near_left.read, near_right.read, y * tiling.rows, x)
-        first = n, m0 + y * tiling.rows, lambda j: p0 + accumulators.column(j, x)
-        _emit_stores(extent, tiling, accumulators, results(part), first)
+            tile.add(near_left, near_right)
+        tile.store(extent, results(part), (n, m0, p0))
 
 
-def _emit_stores(
-    extent: ProductExtent,
-    tiling: Tiling,
-    accumulators: Accumulators,
-    results: Results,
-    first: tuple[ir.Expr, ir.Expr, Callable[[ir.Expr], ir.Expr]],
-) -> None:
-    """Emits the stores of an item's results.
+def _items(subgroups: int) -> Any:
+    """The block of a group's subgroups, which gives the number of each; of one that is nothing."""
+    if subgroups == 1:
+        return nullcontext(0)
+    return T.thread_binding(subgroups, "threadIdx.y")
+
+
+class _ItemsTile:
+    """The sums of a group's tile, some rows by some columns of each of its items.
 
     Args:
-        extent: of the product.
-        tiling: of it.
-        accumulators: that hold the results.
-        results: where they go.
-        first: the matrix, the first row, and from an item's column to that of the matrix.
+        tiling: of the product.
+        item: its number.
     """
-    n, m0, column = first
-    lanes = results.lanes(accumulators.wide)
-    vectors = tiling.columns // lanes
-    stores = Stores(results, lanes, vectors)
-    with T.unroll(tiling.rows) as i:
-        m, tests = m0 + i, []
-        near = m
-        if extent.rows % tiling.height:
-            near, tests = tirx.min(m, index(extent.rows - 1)), [m < extent.rows]
-        is_whole = extent.columns % tiling.width == 0
 
-        def inside(j: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-            p = column(j * lanes)
-            return n, near, p if is_whole else tirx.min(p, index(extent.columns - lanes))
+    def __init__(self, tiling: Tiling, item: ir.Expr) -> None:
+        self._tiling, self._x = tiling, item % ACROSS
+        self._row = item // ACROSS * tiling.rows
+        self._sums = Accumulators(tiling.rows, tiling.columns, tiling.arithmetic)
 
-        if stores.reads:
+    def add(self, left: Shared, right: Shared) -> None:
+        """Emits what a slice of both operands adds."""
+        self._sums.add(left.read, right.read, self._row, self._x)
+
+    def store(
+        self, extent: ProductExtent, results: Results, first: tuple[ir.Expr, ir.Expr, ir.Expr]
+    ) -> None:
+        """Emits the stores of an item's results; `first` is the place of the tile's first one."""
+        n, m0, p0 = first
+        lanes = results.lanes(self._sums.wide)
+        vectors = self._tiling.columns // lanes
+        stores = Stores(results, lanes, vectors)
+        size = self._tiling.height, self._tiling.width
+
+        def place(i: ir.Expr, j: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
+            return n, m0 + self._row + i, p0 + self._sums.column(j * lanes, self._x)
+
+        with T.unroll(self._tiling.rows) as i:
+            if stores.reads:
+                with T.unroll(vectors) as j:
+                    stores.read(j, within(extent, size, place(i, j), lanes)[0])
             with T.unroll(vectors) as j:
-                stores.read(j, inside(j))
-        with T.unroll(vectors) as j:
-            values = [
-                tirx.BufferLoad(accumulators.results, [i, j * lanes + lane])
-                for lane in range(lanes)
-            ]
-            p = column(j * lanes)
-            is_there = tests if is_whole else [*tests, p < extent.columns]
-            stores.write(j, (n, m, p), inside(j), values, is_there)
+                values = [
+                    tirx.BufferLoad(self._sums.results, [i, j * lanes + lane])
+                    for lane in range(lanes)
+                ]
+                at = place(i, j)
+                inside, tests = within(extent, size, at, lanes)
+                stores.write(j, at, inside, values, tests)
 
 
 def _emit_sums(

@@ -14,6 +14,8 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.runs import run_of
+from odtc.backends.gpu.tiling import ProductExtent
+from odtc.backends.kernels.common.places import index
 from odtc.backends.kernels.common.vectors import ramp, vector_type
 from odtc.backends.kernels.product.fused import Tail
 
@@ -50,6 +52,30 @@ class Results:
         """Emits the store of one."""
         at = self.place(n, m, p)
         T.buffer_store(self.tensor, self.tail(at, value), at)
+
+
+def within(
+    extent: ProductExtent,
+    tile: tuple[int, int],
+    place: tuple[ir.Expr, ir.Expr, ir.Expr],
+    lanes: int,
+) -> tuple[tuple[ir.Expr, ir.Expr, ir.Expr], list[ir.Expr]]:
+    """The nearest place of so many results inside of a product, and whether that is their own.
+
+    Args:
+        extent: of the product.
+        tile: its rows and columns; the last tiles go over the edge unless these divide the extent.
+        place: matrix, row and first column.
+        lanes: of the results.
+    """
+    (n, m, p), tests = place, []
+    if extent.rows % tile[0]:
+        tests.append(m < extent.rows)
+        m = tirx.min(m, index(extent.rows - 1))
+    if extent.columns % tile[1]:
+        tests.append(p < extent.columns)
+        p = tirx.min(p, index(extent.columns - lanes))
+    return (n, m, p), tests
 
 
 class Stores:

@@ -12,6 +12,8 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.coded.codes import HeldCodes, codes_at_once
+from odtc.backends.gpu.matrix.grid import pitch_of
+from odtc.backends.gpu.multiply import Arithmetic
 from odtc.backends.gpu.tiling import apart, parts_of
 from odtc.backends.kernels.common.places import index, rounded
 from odtc.backends.kernels.common.quantised import Quantised
@@ -68,13 +70,13 @@ class ProductOperand:
     run: int = 1
     codes: Quantised | None = None
 
-    def lanes(self, terms: int, width: int, dtype: str) -> int:
-        """Elements to read at once, for slices of so many terms by a width, in a dtype.
+    def lanes(self, terms: int, width: int) -> int:
+        """Elements to read at once, for slices of so many terms by a width.
 
-        Codes become float32 alone; the smallest tiles have no vector of a row.
+        The smallest tiles have no vector of a row.
         """
         if self.codes:
-            lanes = codes_at_once(self.codes) if dtype == "float32" else 1
+            lanes = codes_at_once(self.codes)
         else:
             lanes = _AT_ONCE if self.run % _AT_ONCE == 0 else 1
         is_whole = (terms if self.along_sum else width) % lanes == 0
@@ -82,29 +84,48 @@ class ProductOperand:
 
 
 class Shared:
-    """Memory of a group for a slice of an operand, `[k, at]`.
+    """Memory of a group for a slice of an operand: `[k, at]`, or `[at, k]` for matrices.
+
+    Matrices are read by rows or columns, as they lie; so what is copied keeps its order.
 
     Args:
-        terms: of the slice.
+        arithmetic: of the product.
         width: rows or columns of it.
-        is_across: whether items side by side write terms side by side, so to other rows. These lie
-            a vector apart in the banks of the memory, so that no item waits for another.
-        dtype: of the elements.
+        along_sum: whether items side by side write terms side by side. In `[k, at]` these are other
+            rows, and lie a vector apart in the banks of the memory, so that no item waits for
+            another.
     """
 
-    def __init__(self, terms: int, width: int, is_across: bool, dtype: str) -> None:
-        self.terms, self.width, self.dtype = terms, width, dtype
-        self._pitch = width + (apart(terms) if is_across else 0)
-        self._buffer = T.sblock_alloc_buffer((terms * self._pitch,), dtype, scope="shared")
+    def __init__(self, arithmetic: Arithmetic, width: int, along_sum: bool) -> None:
+        self.terms, self.width, self.dtype = arithmetic.terms, width, arithmetic.dtype
+        self._is_turned = along_sum and arithmetic.subgroup > 0
+        if arithmetic.subgroup:
+            self._pitch = pitch_of(self.terms, width, along_sum=along_sum)
+        else:
+            self._pitch = width + (apart(self.terms) if along_sum else 0)
+        rows = width if self._is_turned else self.terms
+        self._buffer = T.sblock_alloc_buffer((rows * self._pitch,), self.dtype, scope="shared")
 
     def write(self, k: ir.Expr, at: ir.Expr, value: ir.Expr) -> None:
-        """Emits a store of an element, or of a vector of neighbours along the width."""
+        """Emits a store of an element, or of neighbours in the order of the memory."""
         lanes = value.ty.dtype.lanes
-        T.buffer_store(self._buffer, value, [ramp(k * self._pitch + at, lanes)])
+        T.buffer_store(self._buffer, value, [ramp(self._place(k, at), lanes)])
+
+    def keeps(self, along_sum: bool) -> bool:
+        """Whether neighbours of this order lie side by side, too."""
+        return self._is_turned == along_sum
 
     def read(self, k: ir.Expr, at: ir.Expr, lanes: int) -> ir.Expr:
         """Neighbours along the width, as a vector."""
-        return tirx.BufferLoad(self._buffer, [ramp(k * self._pitch + at, lanes)])
+        return tirx.BufferLoad(self._buffer, [ramp(self._place(k, at), lanes)])
+
+    def matrix(self, k: int, at: ir.Expr) -> tuple[ir.Expr, int, bool]:
+        """The place of a matrix, as `MatrixSums.add` takes it."""
+        pointer = tirx.address_of(self._buffer[self._place(k, at)])
+        return pointer, self._pitch, self._is_turned
+
+    def _place(self, k: int | ir.Expr, at: ir.Expr) -> ir.Expr:
+        return at * self._pitch + k if self._is_turned else k * self._pitch + at
 
 
 @dataclass(frozen=True)
@@ -147,7 +168,7 @@ class Copy:
     ) -> None:
         self._near, self._operand, self._slices, self._where = near, operand, slices, place
         self._number, self._items = item
-        self._lanes = operand.lanes(near.terms, near.width, near.dtype)
+        self._lanes = operand.lanes(near.terms, near.width)
         self._size = near.terms * near.width // self._lanes
         # Along the width, all turns of an item have one place: where a window lies is found once.
         # Vectors are of no windows that a place has to be found in.
@@ -216,9 +237,10 @@ class Copy:
     def _write(self, place: tuple[ir.Expr, ir.Expr], behind: int, value: ir.Expr) -> int:
         """Emits a store of neighbours, so many elements behind a place; returns their number."""
         (k, at), lanes = place, value.ty.dtype.lanes
+        value = rounded(value, self._near.dtype)
         if not self._operand.along_sum:
             self._near.write(k, at + behind, value)
-        elif lanes == 1:
+        elif lanes == 1 or self._near.keeps(along_sum=True):
             self._near.write(k + behind, at, value)
         else:
             for lane in range(lanes):

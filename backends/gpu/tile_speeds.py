@@ -72,3 +72,13 @@ OF_H200_VULKAN = (
     TileSpeed(1, 2, 1, 8, 0.25),
     TileSpeed(1, 2, 2, 8, 0.24),
 )
+OF_H200_MATRICES = (
+    TileSpeed(8, 8, 1, 32, 1.0),
+    TileSpeed(16, 8, 2, 16, 0.99),
+    TileSpeed(8, 8, 2, 32, 0.97),
+    TileSpeed(4, 4, 1, 32, 0.81),
+    TileSpeed(8, 4, 1, 32, 0.75),
+    TileSpeed(8, 8, 4, 32, 0.7),
+    TileSpeed(4, 4, 2, 32, 0.67),
+    TileSpeed(4, 4, 4, 32, 0.4),
+)

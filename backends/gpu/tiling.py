@@ -3,8 +3,10 @@
 from dataclasses import dataclass, replace
 
 from odtc.backends.gpu.machine import Gpu
+from odtc.backends.gpu.matrix.grid import Grid, grid_of, slice_elements
 from odtc.backends.gpu.multiply import ACROSS, HALF, SINGLE, Arithmetic
 from odtc.backends.gpu.tile_speeds import TileSpeed
+from odtc.core.ir.matrix_calls import SIZE
 
 # Terms of a slice that are worth a trial.
 _SLICES = (16, 32, 8, 4)
@@ -13,10 +15,11 @@ _LEAST_TERMS = 64
 # Banks of the memory that a group shares, and numbers that an item reads of it at once, at most.
 _BANKS, _AT_ONCE = 32, 4
 # Work-items that keep a GPU busy, and multiply-adds that take as long as a part of a result, which
-# is written to memory and read again.
-_BUSY, _PART = 1 << 15, 64
+# is written to memory and read again; matrices do three times as many meanwhile.
+_BUSY, _PART, _PART_OF_MATRICES = 1 << 15, 64, 192
 # Registers of a unit, and of an item by its results, as NVIDIA's driver tells: 80 to 168.
 _REGISTERS, _BASE, _FOR_EACH = 1 << 16, 40, 2
+_SUM_BYTES = 4
 # A product of fewer terms, rows or columns stays in float32: it would gain nothing.
 _LEAST_OF_HALF = 16
 # Others that are worth a trial.
@@ -69,9 +72,20 @@ class Tiling:
         return self.columns * ACROSS
 
     @property
+    def grid(self) -> Grid | None:
+        """Of its subgroups, where these multiply matrices; None where items multiply."""
+        subgroup = self.arithmetic.subgroup
+        if not subgroup or self.down * ACROSS % subgroup or self.arithmetic.terms % SIZE:
+            return None
+        return grid_of(self.height, self.width, self.down * ACROSS // subgroup)
+
+    @property
     def local_bytes(self) -> int:
-        """Most bytes of a slice of both operands in shared memory."""
+        """Most bytes of a slice of both operands in shared memory, and of results on their way."""
         terms = self.arithmetic.terms
+        if self.grid:
+            elements = slice_elements(terms, self.height) + slice_elements(terms, self.width)
+            return elements * self.arithmetic.term_bytes + self.grid.handed * _SUM_BYTES
         return terms * (self.height + self.width + 2 * apart(terms)) * self.arithmetic.term_bytes
 
     def tiles(self, extent: ProductExtent) -> int:
@@ -88,8 +102,9 @@ class Tiling:
 def tiling_of(extent: ProductExtent, gpu: Gpu) -> Tiling:
     """The fastest tiles, and sums in as many parts as keep the GPU busy, by a model."""
     arithmetic = _arithmetic(extent, gpu)
+    tiles = gpu.matrix_tiles if arithmetic.subgroup else gpu.tiles
     speeds = {
-        tile: each.speed for each in gpu.tiles if _fits(tile := _tile(each, arithmetic, gpu), gpu)
+        tile: each.speed for each in tiles if _fits(tile := _tile(each, arithmetic, gpu), gpu)
     }
     usual = min(speeds, key=lambda tile: _fastest(tile, extent, gpu, speeds[tile])[0])
     tile = _decided(usual, extent, gpu)
@@ -102,8 +117,8 @@ def tiling_of(extent: ProductExtent, gpu: Gpu) -> Tiling:
 
 
 def _tile(each: TileSpeed, arithmetic: Arithmetic, gpu: Gpu) -> Tiling:
-    if arithmetic == SINGLE:
-        arithmetic = replace(SINGLE, terms=each.terms)
+    if arithmetic == SINGLE or arithmetic.subgroup:
+        arithmetic = replace(arithmetic, terms=each.terms)
     return Tiling(each.rows, each.columns, gpu.group // each.share // ACROSS, 1, arithmetic)
 
 
@@ -122,7 +137,8 @@ def time_of(tile: Tiling, extent: ProductExtent, gpu: Gpu, speed: float, splits:
     turns = turns_of(parts_of(groups, gpu.units), items, tile.rows * tile.columns, gpu)
     items_in_turn = max(turns * gpu.units * items, _BUSY)
     terms = parts_of(parts_of(extent.depth, splits), tile.arithmetic.terms) * tile.arithmetic.terms
-    sums = _PART * splits * extent.results if splits > 1 else 0
+    part = _PART_OF_MATRICES if tile.arithmetic.subgroup else _PART
+    sums = part * splits * extent.results if splits > 1 else 0
     return items_in_turn * tile.rows * tile.columns * terms / speed + sums
 
 
@@ -187,12 +203,17 @@ def _sliced(tile: Tiling, gpu: Gpu) -> Tiling:
 
 def _arithmetic(extent: ProductExtent, gpu: Gpu) -> Arithmetic:
     least = min(extent.rows, extent.depth, extent.columns)
-    return HALF if gpu.multiplies_half and least >= _LEAST_OF_HALF else SINGLE
+    if not gpu.multiplies_half or least < _LEAST_OF_HALF:
+        return SINGLE
+    return replace(HALF, subgroup=gpu.subgroup)
 
 
 def _fits(tiling: Tiling, gpu: Gpu) -> bool:
-    is_small = tiling.rows * tiling.columns <= gpu.accumulators
-    return tiling.local_bytes <= gpu.local_bytes and is_small
+    if tiling.arithmetic.subgroup:
+        is_right = tiling.grid is not None
+    else:
+        is_right = tiling.rows * tiling.columns <= gpu.accumulators
+    return tiling.local_bytes <= gpu.local_bytes and is_right
 
 
 def apart(terms: int) -> int:

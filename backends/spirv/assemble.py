@@ -14,8 +14,9 @@ from odtc.backends.spirv.module import EntryPoint
 from odtc.backends.spirv.statements import STATEMENTS
 
 _TRANSLATORS = Translators(EXPRESSIONS, STATEMENTS)
-# Of the device module: scalars lie in a uniform buffer.
-_UNIFORM_FLAG = 1
+# Of the device module: scalars lie in a uniform buffer; and where the size of subgroups stands, if
+# these multiply matrices.
+_UNIFORM_FLAG, _SUBGROUP_SHIFT = 1, 8
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,14 @@ class Shader:
         interface: of a launch.
         launch: names of the sizes of a launch, in the order of the arguments that give them.
         words: the module.
+        subgroup: items of each subgroup, if these multiply matrices; else 0.
     """
 
     name: str
     interface: Interface
     launch: tuple[str, ...]
     words: tuple[int, ...]
+    subgroup: int = 0
 
 
 def assemble(function: tirx.PrimFunc) -> Shader:
@@ -51,7 +54,8 @@ def assemble(function: tirx.PrimFunc) -> Shader:
     entry = EntryPoint(name, list(kernel.inputs.values()), kernel.group)
     words = kernel.module.words(entry, kernel.body.words())
     launch = tuple(str(each) for each in function.attrs["tirx.kernel_launch_params"])
-    return Shader(name, interface, launch, tuple(words))
+    subgroup = kernel.group[0] if kernel.matrices else 0
+    return Shader(name, interface, launch, tuple(words), subgroup)
 
 
 def device_module(module: tvm.IRModule) -> bytes:
@@ -86,6 +90,7 @@ def _described(shader: Shader) -> bytes:
 
 def _code(shader: Shader) -> bytes:
     flags = _UNIFORM_FLAG if shader.interface.is_uniform else 0
+    flags |= shader.subgroup << _SUBGROUP_SHIFT
     head = struct.pack("<IQ", flags, len(shader.words))
     return head + struct.pack(f"<{len(shader.words)}I", *shader.words)
 

@@ -15,6 +15,9 @@ from itertools import chain
 from odtc.backends.spirv.module import Module, instruction
 from odtc.backends.spirv.opcodes import (
     ACQUIRE_RELEASE,
+    MAKE_AVAILABLE,
+    MAKE_VISIBLE,
+    NON_PRIVATE,
     UNROLL,
     WORKGROUP_MEMORY,
     WORKGROUP_SCOPE,
@@ -116,6 +119,11 @@ class Body:
         """An instruction without a result."""
         self._code += instruction(op, *operands)
 
+    def access(self, storage: StorageClass) -> tuple[int, ...]:
+        """What a load or store of memory of a class says of it: whether other items reach it."""
+        is_shared = storage is StorageClass.WORKGROUP and self._module.is_of_vulkan
+        return (NON_PRIVATE,) if is_shared else ()
+
     def private(self, of: int) -> int:
         """A variable private to the work-item."""
         new = self._module.new_id()
@@ -130,6 +138,8 @@ class Body:
         """
         scope = self._types.constant(UINT32, WORKGROUP_SCOPE)
         semantics = ACQUIRE_RELEASE | WORKGROUP_MEMORY
+        if self._module.is_of_vulkan:
+            semantics |= MAKE_AVAILABLE | MAKE_VISIBLE
         memory = self._types.constant(UINT32, semantics)
         self.do(Op.CONTROL_BARRIER, scope, scope, memory)
 

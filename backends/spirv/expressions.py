@@ -223,7 +223,10 @@ def _load(kernel: KernelWriter, node: Any) -> Value:
     if are_whole_vectors(place, lanes := kernel.type_of(node.ty)[1]):
         return load_vectors(kernel, place, index, lanes)
     of = kernel.types.scalar(place.stored)
-    loaded = [kernel.body.value(Op.LOAD, of, each) for each in elements(kernel, place, index)]
+    access = kernel.body.access(place.storage)
+    loaded = [
+        kernel.body.value(Op.LOAD, of, each, *access) for each in elements(kernel, place, index)
+    ]
     if place.storage is StorageClass.STORAGE_BUFFER:
         return tuple(cast(kernel, place.stored, kind, each) for each in loaded)
     return tuple(loaded)

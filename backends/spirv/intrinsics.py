@@ -10,6 +10,7 @@ from odtc.backends.gpu.coded.words import READ_WORD
 from odtc.backends.spirv.body import Value
 from odtc.backends.spirv.interface import load_word
 from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.matrices import MATRIX_CALLS, matrix_call
 from odtc.backends.spirv.opcodes import Glsl, Op
 from odtc.backends.spirv.types import BOOL, UINT32, ScalarKind
 
@@ -58,6 +59,8 @@ def call(kernel: KernelWriter, node: Any) -> Value:
         name, arguments = str(arguments[0].value), arguments[1:]
         if name == READ_WORD:
             return load_word(kernel, arguments[0])
+        if name in MATRIX_CALLS:
+            return matrix_call(kernel, name, arguments)
         return _function(kernel, node, name, arguments)
     translate = _OWN.get(name)
     if translate is not None:

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 
 from odtc.backends.spirv.body import Body, Value
 from odtc.backends.spirv.module import Module
-from odtc.backends.spirv.opcodes import Decoration, Glsl, Op, StorageClass
+from odtc.backends.spirv.opcodes import Capability, Decoration, Glsl, Op, StorageClass
 from odtc.backends.spirv.types import INT32, UINT32, ScalarKind, Types, parse
 from odtc.core.errors import BuildError
 
@@ -62,6 +62,7 @@ class KernelWriter:
         structs: types of storage buffers, by their variables.
         written: ids of the variables that something is stored in.
         read_in_vectors: buffers of shared memory that are arrays of vectors, to their lanes.
+        matrices: of a subgroup, by the buffer that is them: their type and variables.
         only_vectors: bindings of storage buffers that nothing reaches as scalars.
     """
 
@@ -78,6 +79,7 @@ class KernelWriter:
         self.structs: dict[int, int] = {}
         self.written: set[int] = set()
         self.read_in_vectors: Mapping[Any, int] = {}
+        self.matrices: dict[Any, tuple[int, list[int]]] = {}
         self.only_vectors: set[int | None] = set()
         self._translators = translators
 
@@ -179,15 +181,24 @@ class KernelWriter:
         return BufferPlace(variable, storage, kind, lanes, wide=wide)
 
     def input(self, which: int, axis: int) -> int:
-        """A builtin number of a work-item, as uint32."""
-        triple = self.types.vector(UINT32, 3)
+        """A builtin number of a work-item along an axis, as uint32."""
+        variable = self._input(which, self.types.vector(UINT32, 3))
+        of = self.types.pointer(StorageClass.INPUT, self.types.scalar(UINT32))
+        at = self.body.pure(Op.ACCESS_CHAIN, of, variable, self.constant(UINT32, axis))
+        return self.body.pure(Op.LOAD, self.types.scalar(UINT32), at)
+
+    def number(self, which: int) -> int:
+        """A builtin number of a work-item's subgroup, or of the item in it, as uint32."""
+        self.module.capabilities.add(Capability.GROUP_NON_UNIFORM)
+        of = self.types.scalar(UINT32)
+        return self.body.pure(Op.LOAD, of, self._input(which, of))
+
+    def _input(self, which: int, of: int) -> int:
         if which not in self.inputs:
-            pointer = self.types.pointer(StorageClass.INPUT, triple)
+            pointer = self.types.pointer(StorageClass.INPUT, of)
             self.inputs[which] = self.module.variable(pointer, StorageClass.INPUT)
             self.module.decorate(self.inputs[which], Decoration.BUILT_IN, which)
-        of = self.types.pointer(StorageClass.INPUT, self.types.scalar(UINT32))
-        at = self.body.pure(Op.ACCESS_CHAIN, of, self.inputs[which], self.constant(UINT32, axis))
-        return self.body.pure(Op.LOAD, self.types.scalar(UINT32), at)
+        return self.inputs[which]
 
     def unknown(self, what: str) -> BuildError:
         """The error for an unsupported construct."""

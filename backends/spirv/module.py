@@ -13,6 +13,7 @@ from odtc.backends.spirv.opcodes import (
     GLSL450_MODEL,
     LOCAL_SIZE,
     LOGICAL_ADDRESSING,
+    VULKAN_MODEL,
     Capability,
     Decoration,
     Op,
@@ -21,7 +22,11 @@ from odtc.backends.spirv.opcodes import (
 
 _MAGIC, _VERSION = 0x07230203, 0x00010300
 # Part of SPIR-V 1.5; before that, the extension has to be declared.
-_EXTENSIONS = {Capability.STORAGE_BUFFER_8BIT: "SPV_KHR_8bit_storage"}
+_EXTENSIONS = {
+    Capability.STORAGE_BUFFER_8BIT: "SPV_KHR_8bit_storage",
+    Capability.VULKAN_MEMORY_MODEL: "SPV_KHR_vulkan_memory_model",
+    Capability.COOPERATIVE_MATRIX: "SPV_KHR_cooperative_matrix",
+}
 
 
 def instruction(op: Op, *operands: int) -> list[int]:
@@ -67,6 +72,11 @@ class Module:
         self._declarations: list[int] = []
         self.capabilities = {Capability.SHADER}
         self.glsl = self.new_id()
+
+    @property
+    def is_of_vulkan(self) -> bool:
+        """Whether its memory is by Vulkan's model, and not by GLSL's."""
+        return Capability.VULKAN_MEMORY_MODEL in self.capabilities
 
     def new_id(self) -> int:
         """An unused id."""
@@ -130,7 +140,8 @@ class Module:
         for capability in sorted(self.capabilities & _EXTENSIONS.keys()):
             words += instruction(Op.EXTENSION, *text(_EXTENSIONS[capability]))
         words += instruction(Op.EXT_INST_IMPORT, self.glsl, *text("GLSL.std.450"))
-        words += instruction(Op.MEMORY_MODEL, LOGICAL_ADDRESSING, GLSL450_MODEL)
+        model = VULKAN_MODEL if self.is_of_vulkan else GLSL450_MODEL
+        words += instruction(Op.MEMORY_MODEL, LOGICAL_ADDRESSING, model)
         words += instruction(Op.ENTRY_POINT, GL_COMPUTE, function, *text(entry.name), *entry.inputs)
         words += instruction(Op.EXECUTION_MODE, function, LOCAL_SIZE, *entry.group)
         words += self._names + self._decorations + self._declarations

@@ -93,6 +93,10 @@ class Op(IntEnum):
     BRANCH = 249
     BRANCH_CONDITIONAL = 250
     RETURN = 253
+    TYPE_COOPERATIVE_MATRIX = 4456
+    COOPERATIVE_MATRIX_LOAD = 4457
+    COOPERATIVE_MATRIX_STORE = 4458
+    COOPERATIVE_MATRIX_MUL_ADD = 4459
 
 
 class Glsl(IntEnum):
@@ -137,8 +141,11 @@ class Capability(IntEnum):
     INT64 = 11
     INT16 = 22
     INT8 = 39
+    GROUP_NON_UNIFORM = 61
     STORAGE_BUFFER_16BIT = 4433
     STORAGE_BUFFER_8BIT = 4448
+    VULKAN_MEMORY_MODEL = 5345
+    COOPERATIVE_MATRIX = 6022
 
 
 class StorageClass(IntEnum):
@@ -169,12 +176,16 @@ class BuiltIn(IntEnum):
 
     WORKGROUP_ID = 26
     LOCAL_INVOCATION_ID = 27
+    SUBGROUP_ID = 40
+    SUBGROUP_LOCAL_INVOCATION_ID = 41
 
 
 # The only execution model, memory model and the like that kernels use.
 GL_COMPUTE, LOCAL_SIZE = 5, 17
-LOGICAL_ADDRESSING, GLSL450_MODEL = 0, 1
+LOGICAL_ADDRESSING, GLSL450_MODEL, VULKAN_MODEL = 0, 1, 3
 UNROLL = 1
-WORKGROUP_SCOPE, ACQUIRE_RELEASE = 2, 0x8
+WORKGROUP_SCOPE, SUBGROUP_SCOPE, ACQUIRE_RELEASE = 2, 3, 0x8
 # Memory semantics of workgroup memory.
 WORKGROUP_MEMORY = 0x100
+# Under Vulkan's memory model: an access of memory that others reach, and what a barrier does to it.
+NON_PRIVATE, MAKE_AVAILABLE, MAKE_VISIBLE = 0x20, 0x2000, 0x4000

@@ -10,6 +10,7 @@ from tvm import ir, tirx
 from odtc.backends.spirv.conversions import cast
 from odtc.backends.spirv.interface import is_vector_of_floats, store_vector
 from odtc.backends.spirv.kernel import KernelWriter
+from odtc.backends.spirv.matrices import allocate, is_of_matrices
 from odtc.backends.spirv.memory.shared import (
     are_whole_vectors,
     elements,
@@ -21,6 +22,9 @@ from odtc.backends.spirv.types import UINT32
 
 _SCOPES = {"local": StorageClass.FUNCTION, "shared": StorageClass.WORKGROUP}
 _BUILT_INS = {"blockIdx": BuiltIn.WORKGROUP_ID, "threadIdx": BuiltIn.LOCAL_INVOCATION_ID}
+
+# Where subgroups multiply matrices: the item's number in its subgroup, and the subgroup's.
+_OF_SUBGROUPS = {"x": BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID, "y": BuiltIn.SUBGROUP_ID}
 
 
 def _sequence(kernel: KernelWriter, node: Any) -> None:
@@ -80,8 +84,9 @@ def _store(kernel: KernelWriter, node: Any) -> None:
     if is_apart and is_vector_of_floats(kernel, place, kind, index):
         store_vector(kernel, place, index.base, values)
         return
+    access = kernel.body.access(place.storage)
     for pointer, value in zip(elements(kernel, place, index), values, strict=True):
-        kernel.body.do(Op.STORE, pointer, cast(kernel, kind, place.stored, value))
+        kernel.body.do(Op.STORE, pointer, cast(kernel, kind, place.stored, value), *access)
 
 
 def _declare(kernel: KernelWriter, node: Any) -> None:
@@ -90,12 +95,21 @@ def _declare(kernel: KernelWriter, node: Any) -> None:
     place = kernel.buffers[source]
     kind, lanes = kernel.type_of(node.buffer)
     if kind.stored != place.stored.stored:
-        raise kernel.unknown(f"{kind.code}{kind.bits} in memory of another type")
+        if place.storage is not StorageClass.WORKGROUP:
+            raise kernel.unknown(f"{kind.code}{kind.bits} in memory of another type")
+        # What was in it is no longer needed: TVM gives the place to what comes later.
+        length = math.prod(int(size) for size in node.buffer.shape)
+        shared = kernel.allocate(place.storage, kind, lanes, length, place.wide)
+        kernel.buffers[node.buffer] = shared
+        return
     kernel.buffers[node.buffer] = replace(place, lanes=lanes)
 
 
 def _allocate(kernel: KernelWriter, node: Any) -> None:
     buffer, scope = node.buffer, str(node.buffer.scope())
+    if is_of_matrices(scope):
+        allocate(kernel, buffer)
+        return
     if scope not in _SCOPES:
         raise kernel.unknown(f"{scope or 'global'} memory of its own")
     kind, lanes = kernel.type_of(buffer)
@@ -114,7 +128,11 @@ def _attribute(kernel: KernelWriter, node: Any) -> None:
         number = "xyz".index(axis)
         if name == "threadIdx":
             kernel.group[number] = int(node.value)
-        found = kernel.input(_BUILT_INS[name], number)
+        if name == "threadIdx" and kernel.matrices:
+            # Which items are a subgroup is the device's choice.
+            found = kernel.number(_OF_SUBGROUPS[axis])
+        else:
+            found = kernel.input(_BUILT_INS[name], number)
         kind = kernel.kind(node.node.var)
         kernel.values[node.node.var] = (cast(kernel, UINT32, kind, found),)
     kernel.run(node.body)

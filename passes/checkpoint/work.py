@@ -6,6 +6,8 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.sym import Analyzer
 
+from odtc.core.ir.matrix_calls import MULTIPLY, SIZE, name_of
+
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.Select)
 _COMPUTING = (tirx.BufferStore, tirx.Bind)
 # A loop whose length depends on data has this bound, or a higher one; it counts once.
@@ -57,7 +59,8 @@ class _Count:
             return max(counts) if self._axes else sum(counts)
         if isinstance(statement, tirx.AttrStmt):
             return self._launched(statement)
-        return self.of(statement.body) if isinstance(statement, tirx.While) else 0
+        is_loop = isinstance(statement, tirx.While)
+        return self.of(statement.body) if is_loop else _of_matrices(statement)
 
     def _launched(self, statement: tirx.AttrStmt) -> int:
         """Operations of all of a GPU's items along an axis, where the statement binds one.
@@ -100,6 +103,13 @@ class _Count:
     def _spelled_out(self, expression: ir.Expr) -> ir.Expr:
         names = self._names
         return tvm_ffi.structural_map(expression, (ir.Var, lambda var: names.get(var, var)))
+
+
+def _of_matrices(statement: tirx.Stmt) -> int:
+    """Operations of an item in a product of its subgroup's matrices; 0 of anything else."""
+    if not isinstance(statement, tirx.Evaluate) or name_of(statement.value) != MULTIPLY:
+        return 0
+    return 2 * SIZE**3 // int(statement.value.args[-1])
 
 
 def _in_expression(expression: ir.Expr, *, in_launch: bool) -> int:

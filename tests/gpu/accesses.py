@@ -12,6 +12,8 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
+from odtc.core.ir.matrix_calls import LOAD, SIZE, STORE, name_of
+
 # The buffer, its indices, and conditions under which it is reached, with what each has to be.
 Tests = list[tuple[ir.Expr, bool]]
 Access = tuple[Any, Sequence[ir.Expr], Tests]
@@ -116,6 +118,7 @@ class Accesses:
             self._name(node.var, node.value)
         else:
             assert isinstance(node, tirx.Evaluate), type(node)
+            yield from _of_matrix(node.value, tests)
 
     def _read(self, node: Any, tests: Tests) -> Iterator[Access]:
         """Yields the reads of an expression; a choice reads what it chooses alone."""
@@ -158,3 +161,14 @@ class Accesses:
             return self._values[node]
         of = _OF_TWO[type(node).__name__]
         return of(self._number(node.a), self._number(node.b))
+
+
+def _of_matrix(call: Any, tests: Tests) -> Iterator[Access]:
+    """Yields the lines of a matrix that a subgroup loads or stores."""
+    if name_of(call) not in (LOAD, STORE):
+        return
+    *_, address, pitch, _ = call.args
+    (element,) = address.args
+    (first,) = element.indices
+    for line in range(SIZE):
+        yield element.source, [tirx.Ramp(first + line * int(pitch), 1, SIZE)], tests

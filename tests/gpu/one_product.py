@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tvm
+from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812
 
@@ -27,7 +28,23 @@ def product(
     gpu: Gpu,
 ) -> np.ndarray:
     """Twice the product and one, so that a tail is applied to each result once."""
-    arguments = [(list(each.shape), str(each.dtype)) for each in arrays]
+    shapes = [each.shape for each in arrays]
+    types = [str(each.dtype) for each in arrays]
+    kernel = product_kernel(kind, family, numbers, shapes, out, gpu, types)
+    return (run_kernel(kind, kernel, arrays, out) - 1) / 2
+
+
+def product_kernel(
+    kind: str,
+    family: str,
+    numbers: Sequence[int],
+    shapes: Sequence[Sequence[int]],
+    out: Sequence[int],
+    gpu: Gpu,
+    types: Sequence[str] = ("float32", "float32"),
+) -> tirx.PrimFunc:
+    """The kernel of that."""
+    arguments = [(list(shape), dtype) for shape, dtype in zip(shapes, types, strict=True)]
     arguments += [(list(out), "float32")]
     with tvm.target.Target(kind), IRBuilder() as builder:
         with T.prim_func(s_tir=True):
@@ -36,8 +53,7 @@ def product(
             buffers = [T.arg(f"a{i}", T.buffer(*each)) for i, each in enumerate(arguments)]
             tail = Product(list(numbers), buffers[:-1], buffers[-1], lambda _, v: v * 2.0 + 1.0)
             LOOPS[family](tail, gpu)
-        kernel = builder.get()
-    return (run_kernel(kind, kernel, arrays, out) - 1) / 2
+        return builder.get()
 
 
 def noise(*shape: int) -> np.ndarray:

@@ -124,10 +124,10 @@ def exported(name: str, folder: Path) -> Path:
     return folder / "m.onnx"
 
 
-def losses_of(artifact: odtc.Artifact, net: TorchModel) -> list[float]:
-    """Of twenty steps of one batch."""
+def losses_of(artifact: odtc.Artifact, net: TorchModel, steps: int = 20) -> list[float]:
+    """Of some steps of one batch."""
     trainer, (inputs, labels) = artifact.trainer(), next(batches(net))
-    return [trainer.step(inputs, labels, lr=net.lr) for _ in range(20)]
+    return [trainer.step(inputs, labels, lr=net.lr) for _ in range(steps)]
 
 
 FAMILIES = "lenet squeezenet mobilenet_v2 resnet18 densenet40_12 bert_base char_cnn_lstm".split()

@@ -19,6 +19,7 @@ MACHINES = {
     "mali-g76": GPUS["mali-g76"],
     "large": OF_HOSTS["host-opencl"],
     "half": replace(PHONE, multiplies_half=True),
+    "matrices": replace(GPUS["nvidia-h200"], multiplies_half=True),
 }
 WINDOW = [12, 3, 1, 1, 1, 12] * 2
 # Families, numbers, operands and the result: of rows that hold whole vectors, and of others.
@@ -36,6 +37,8 @@ CASES = [
 
 def tiles_of(name: str, gpu: Gpu) -> list[Gpu]:
     """The same machine with each of its tiles that fit, alone."""
+    if name == "matrices":
+        return [replace(gpu, matrix_tiles=(each,)) for each in gpu.matrix_tiles]
     fitting = [t for t in gpu.tiles if t.rows * t.columns <= gpu.accumulators]
     if name == "half":
         fitting = [t for t in fitting if t.columns % 2 == 0]

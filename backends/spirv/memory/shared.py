@@ -15,7 +15,10 @@ from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.memory.quotients import quotient
 from odtc.backends.spirv.opcodes import Op
 from odtc.backends.spirv.types import FLOAT16, ScalarKind
+from odtc.core.ir.matrix_calls import LOAD, name_of
 
+# Of a matrix that is loaded: name, matrices, number, address.
+_ADDRESS = 3
 # Floats that are read or written at once, and the types of such vectors.
 _AT_ONCE = (2, 4)
 _VECTORS = {f"{of}x{lanes}": lanes for of in ("float16", "float32") for lanes in _AT_ONCE}
@@ -24,6 +27,7 @@ _VECTORS = {f"{of}x{lanes}": lanes for of in ("float16", "float32") for lanes in
 def read_in_vectors(function: tirx.PrimFunc) -> dict[Any, int]:
     """The buffers of shared memory that a kernel reads, itself or a view of, in vectors of floats.
 
+    Matrices of a subgroup are read in vectors: their rows begin where whole ones do.
     Where two allocations live one after the other TVM makes views of one of them.
 
     Returns:
@@ -36,7 +40,11 @@ def read_in_vectors(function: tirx.PrimFunc) -> dict[Any, int]:
         if lanes := _VECTORS.get(str(node.ty.dtype)):
             found[root] = min(lanes, found.get(root, lanes))
 
-    tvm_ffi.structural_walk(function.body, (ir.TensorLoad, look))
+    def look_at_call(node: ir.Call) -> None:
+        if name_of(node) == LOAD:
+            found.setdefault(roots.of(node.args[_ADDRESS].args[0].source), max(_AT_ONCE))
+
+    tvm_ffi.structural_walk(function.body, [(ir.TensorLoad, look), (ir.Call, look_at_call)])
     inner = found.keys() - {*function.params}
     return {each: found[each] for each in inner if str(each.scope()) == "shared"}
 
@@ -107,8 +115,10 @@ def load_vectors(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, lanes
     """Loads so many floats, a vector at once."""
     of = kernel.types.vector(place.stored, place.wide)
     scalar = kernel.types.scalar(place.stored)
+    access = kernel.body.access(place.storage)
     loaded = [
-        kernel.body.value(Op.LOAD, of, each) for each in _vectors(kernel, place, index, lanes)
+        kernel.body.value(Op.LOAD, of, each, *access)
+        for each in _vectors(kernel, place, index, lanes)
     ]
     return tuple(
         kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, each, lane)
@@ -123,7 +133,7 @@ def store_vectors(kernel: KernelWriter, place: BufferPlace, index: ir.Expr, valu
     for number, pointer in enumerate(_vectors(kernel, place, index, len(value))):
         part = value[number * wide : (number + 1) * wide]
         whole = kernel.body.pure(Op.COMPOSITE_CONSTRUCT, of, *part)
-        kernel.body.do(Op.STORE, pointer, whole)
+        kernel.body.do(Op.STORE, pointer, whole, *kernel.body.access(place.storage))
 
 
 def elements(kernel: KernelWriter, place: BufferPlace, index: ir.Expr) -> list[int]:

@@ -42,12 +42,13 @@ typedef struct {
     uint8_t code, bits; /* as DLPack has them */
     uint16_t lanes;
   } *types; /* of the numbers */
-  uint32_t flags; /* of a kernel of Vulkan; 1: numbers lie in a uniform buffer after the others */
+  uint32_t flags; /* of a kernel of Vulkan; 1: numbers lie in a uniform buffer after the others; from bit 8 on:
+                     items of each subgroup, if these multiply matrices */
   const void *code; /* which stays where it is until `load` returns; SPIR-V begins at a multiple of 4 */
   size_t code_bytes;
 } odtc_gpu_kernel;
 
-enum { ODTC_GPU_UNIFORM = 1 };
+enum { ODTC_GPU_UNIFORM = 1, ODTC_GPU_SUBGROUP_SHIFT = 8 };
 
 typedef struct {
   uint64_t offset, bytes;

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from odtc.backends.spirv.assemble import Shader
 
-_NAME, _DECORATE, _BINDING = 5, 71, 33
+_NAME, _EXTENSION, _DECORATE, _BINDING = 5, 10, 71, 33
 _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
 _TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER, _WORKGROUP = 32, 59, 12, 4
 _TYPE_VECTOR, _TYPE_ARRAY, _LOAD, _STORE, _COMPOSE = 23, 28, 61, 62, 80
@@ -44,6 +44,12 @@ def capabilities(shader: Shader) -> set[int]:
         found.add(shader.words[at + 1])
         at += shader.words[at] >> 16
     return found
+
+
+def extensions(shader: Shader) -> set[str]:
+    """Returns the extensions that a module names."""
+    found = (words[1:] for words in _instructions(shader) if _is(words, _EXTENSION))
+    return {struct.pack(f"<{len(name)}I", *name).rstrip(b"\0").decode() for name in found}
 
 
 def decorations(shader: Shader) -> set[int]:

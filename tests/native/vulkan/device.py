@@ -290,7 +290,7 @@ def _given(shader: Shader) -> _Kernel:
         len(shader.interface.arguments) - len(types),
         len(types),
         (_Type * len(types))(*(_Type(*each) for each in types)),
-        shader.interface.is_uniform,
+        shader.interface.is_uniform | shader.subgroup << 8,
         c.cast(words, c.c_void_p),
         c.sizeof(words),
     )

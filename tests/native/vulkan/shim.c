@@ -7,6 +7,7 @@
 //   PLAIN      a device with no feature beyond what each has
 //   STATISTICS of pipelines: a subgroup of 64 items, 40 registers, half of all items at once; and more
 //              local memory than a device has, as one driver says
+//   MATRICES   of 16 x 16 float16, which subgroups of so many items multiply; TERMS in place of the second 16
 //   RECORDED   what is recorded goes to stderr: a "d" for each launch, a "b" for each barrier
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,6 +18,18 @@
 static PFN_vkGetInstanceProcAddr real_instance;
 static PFN_vkGetDeviceProcAddr real_device;
 static VkInstance made;
+
+// VK_KHR_cooperative_matrix, as far as it is needed: Debian's header is older.
+enum { MATRIX_FEATURES = 1000506000 };
+static const char MATRIX_EXTENSION[] = "VK_KHR_cooperative_matrix";
+
+typedef struct {
+  VkStructureType sType;
+  void* pNext;
+  uint32_t m, n, k, types[4];
+  VkBool32 saturates;
+  uint32_t scope;
+} matrix_properties;
 
 #define REAL(name) ((PFN_##name)real_instance(made, #name))
 #define REAL_DEVICE(name) ((PFN_##name)real_device(device, #name))
@@ -66,15 +79,45 @@ static void set_statistics(const void* chain, VkBool32 are_there) {
 static void vk_GetPhysicalDeviceFeatures2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* found) {
   if (!number("PLAIN")) REAL(vkGetPhysicalDeviceFeatures2)(device, found);
   if (number("STATISTICS")) set_statistics(found, VK_TRUE);
+  VkBaseOutStructure* each = (VkBaseOutStructure*)found;
+  for (; number("MATRICES") && each; each = each->pNext)
+    if (each->sType == (VkStructureType)MATRIX_FEATURES) *(VkBool32*)(each + 1) = VK_TRUE;
+}
+
+static void vk_GetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2* found) {
+  REAL(vkGetPhysicalDeviceProperties2)(device, found);
+  VkBaseOutStructure* each = (VkBaseOutStructure*)found;
+  for (; number("MATRICES") && each; each = each->pNext) {
+    if (each->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) continue;
+    VkPhysicalDeviceSubgroupSizeControlProperties* sizes = (VkPhysicalDeviceSubgroupSizeControlProperties*)each;
+    sizes->minSubgroupSize = sizes->maxSubgroupSize = (uint32_t)number("MATRICES");
+  }
+}
+
+static VkResult vk_GetPhysicalDeviceCooperativeMatrixPropertiesKHR(VkPhysicalDevice device, uint32_t* count,
+                                                                   matrix_properties* found) {
+  (void)device;
+  *count = 1;
+  if (!found) return VK_SUCCESS;
+  found->m = found->n = 16;
+  found->k = number("TERMS") ? (uint32_t)number("TERMS") : 16;
+  found->types[0] = found->types[1] = 0;
+  found->types[2] = found->types[3] = 1;
+  found->scope = 3;
+  return VK_SUCCESS;
 }
 
 static VkResult vk_EnumerateDeviceExtensionProperties(VkPhysicalDevice device, const char* layer, uint32_t* count,
                                                       VkExtensionProperties* found) {
+  static const char* const MORE[][2] = {{"STATISTICS", VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME},
+                                        {"MATRICES", MATRIX_EXTENSION}};
   VkResult code = REAL(vkEnumerateDeviceExtensionProperties)(device, layer, count, found);
-  if (code || !number("STATISTICS")) return code;
-  if (found) strcpy(found[*count].extensionName, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
-  ++*count;
-  return VK_SUCCESS;
+  for (int n = 0; n < 2 && !code; ++n) {
+    if (!number(MORE[n][0])) continue;
+    if (found) strcpy(found[*count].extensionName, MORE[n][1]);
+    ++*count;
+  }
+  return code;
 }
 
 static VkResult vk_GetPipelineExecutablePropertiesKHR(VkDevice device, const VkPipelineInfoKHR* info, uint32_t* count,
@@ -113,10 +156,16 @@ static VkResult vk_CreateDevice(VkPhysicalDevice device, const VkDeviceCreateInf
   VkDeviceQueueCreateInfo queues = *info->pQueueCreateInfos;
   queues.queueCount = 1;
   other.pQueueCreateInfos = &queues;
-  if (number("STATISTICS")) { /* which lavapipe lacks; it is the last extension */
-    --other.enabledExtensionCount;
-    set_statistics(info->pNext, VK_FALSE);
+  const char* has[16];
+  other.ppEnabledExtensionNames = has;
+  other.enabledExtensionCount = 0;
+  for (uint32_t n = 0; n < info->enabledExtensionCount; ++n) {
+    const char* name = info->ppEnabledExtensionNames[n];
+    if (number("STATISTICS") && !strcmp(name, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) continue;
+    if (number("MATRICES") && !strcmp(name, MATRIX_EXTENSION)) continue;
+    has[other.enabledExtensionCount++] = name;
   }
+  if (number("STATISTICS")) set_statistics(info->pNext, VK_FALSE);
   return REAL(vkCreateDevice)(device, &other, by, found);
 }
 
@@ -173,7 +222,8 @@ static const struct {
     ROW(QueueSubmit) ROW(GetDeviceProcAddr) ROW(CreateDevice) ROW(GetDeviceQueue)
     ROW(GetPhysicalDeviceFeatures2) ROW(CmdDispatch) ROW(CmdPipelineBarrier)
     ROW(EnumerateDeviceExtensionProperties) ROW(GetPipelineExecutablePropertiesKHR)
-    ROW(GetPipelineExecutableStatisticsKHR)};
+    ROW(GetPipelineExecutableStatisticsKHR) ROW(GetPhysicalDeviceProperties2)
+    ROW(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)};
 
 static PFN_vkVoidFunction own(const char* name) {
   for (size_t n = 0; n < sizeof OWN / sizeof *OWN; ++n)

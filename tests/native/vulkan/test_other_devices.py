@@ -66,7 +66,7 @@ with Device() as gpu:
 def test_what_the_device_lacks() -> None:
     code = """
 import dataclasses
-for number in (9, 10, 11, 22, 39, 4433, 4448):
+for number in (9, 10, 11, 22, 39, 61, 4433, 4448, 5345, 6022):
     words = (*ADD.words[:5], 2 << 16 | 17, number, *ADD.words[5:])
     with Device() as gpu:
         try:
@@ -75,13 +75,52 @@ for number in (9, 10, 11, 22, 39, 4433, 4448):
             print(error.code, error)
 """
     lines = printed(code, PLAIN="1", **on_shim()).splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 9
     assert lines[0].startswith(
         f"{UNSUPPORTED} the kernel add needs arithmetic with float16, which "
     )
-    assert lines[-1].startswith(
+    assert lines[-3].startswith(
         f"{UNSUPPORTED} the kernel add needs buffers of 8-bit numbers, which "
     )
+    matrices = "matrices of 16 x 16 float16 that subgroups multiply"
+    assert lines[-1].startswith(f"{UNSUPPORTED} the kernel add needs {matrices}, which ")
+
+
+# A kernel for subgroups of 8 items, which asks for their matrices if it is told to, but uses none.
+IN_SUBGROUPS = """
+import dataclasses
+asked = (2 << 16 | 17, 6022) if sys.argv[1:] else ()
+words = (*ADD.words[:5], *asked, *ADD.words[5:])
+shader = dataclasses.replace(ADD, words=words, subgroup=8)
+with Device() as gpu:
+    try:
+        gpu.load(shader)
+        a, b = gpu.buffer(np.ones(64, "int32")), gpu.buffer(np.zeros(64, "int32"))
+        made = gpu.prepare([Launch(0, (a, b), (0,), (1, 1, 1))])
+        gpu.run(made)
+        gpu.wait(made)
+        print(gpu.read(b, 64).sum())
+    except GpuError as error:
+        print(error.code, error)
+"""
+
+
+def test_a_device_with_subgroups_that_fit() -> None:
+    """Lavapipe has subgroups of 8."""
+    assert printed(IN_SUBGROUPS, MATRICES="8", **on_shim()).split() == ["64"]
+
+
+def test_a_device_with_other_subgroups() -> None:
+    found = printed(IN_SUBGROUPS, "asks", MATRICES="16", **on_shim())
+    text = f"{UNSUPPORTED} the kernel add is for subgroups of 8 items: llvmpipe"
+    assert found.startswith(text)
+    assert found.strip().endswith("has subgroups of 16 to 16")
+
+
+def test_a_device_with_other_matrices() -> None:
+    """Of so many products it says, but not of 16 terms."""
+    found = printed(IN_SUBGROUPS, "asks", MATRICES="8", TERMS="8", **on_shim())
+    assert found.startswith(f"{UNSUPPORTED} the kernel add needs matrices of 16 x 16 float16")
 
 
 def test_a_number_that_no_device_has() -> None:

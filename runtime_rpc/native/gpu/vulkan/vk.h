@@ -101,6 +101,34 @@ typedef struct {
 } VkPhysicalDevice8BitStorageFeatures;
 
 typedef struct {
+  VK_OUTPUT
+  VkBool32 vulkanMemoryModel, vulkanMemoryModelDeviceScope, vulkanMemoryModelAvailabilityVisibilityChains;
+} VkPhysicalDeviceVulkanMemoryModelFeatures;
+
+typedef struct {
+  VK_OUTPUT
+  VkBool32 subgroupSizeControl, computeFullSubgroups;
+} VkPhysicalDeviceSubgroupSizeControlFeatures;
+
+typedef struct {
+  VK_OUTPUT
+  uint32_t minSubgroupSize, maxSubgroupSize, maxComputeWorkgroupSubgroups;
+  VkFlags requiredSubgroupSizeStages;
+} VkPhysicalDeviceSubgroupSizeControlProperties;
+
+typedef struct {
+  VK_OUTPUT
+  uint32_t subgroupSize;
+  VkFlags supportedStages, supportedOperations;
+  VkBool32 quadOperationsInAllStages;
+} VkPhysicalDeviceSubgroupProperties;
+
+typedef struct {
+  VK_OUTPUT
+  uint32_t requiredSubgroupSize;
+} VkPipelineShaderStageRequiredSubgroupSizeCreateInfo;
+
+typedef struct {
   VkFlags queueFlags;
   uint32_t queueCount, timestampValidBits, unused_images[3];
 } VkQueueFamilyProperties;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "vk_gpu.h"
+#include "vk_matrices.h"
 
 /* What a kernel's SPIR-V may ask of a device, by the number of the capability. */
 static const struct {
@@ -14,12 +15,19 @@ static const struct {
     {11, "arithmetic with int64"},
     {22, "arithmetic with int16"},
     {39, "arithmetic with int8"},
+    {61, "numbers of subgroups"},
     {4433, "buffers of 16-bit numbers"},
     {4448, "buffers of 8-bit numbers"},
+    {5345, "Vulkan's memory model"},
+    {6022, "matrices of 16 x 16 float16 that subgroups multiply"},
 };
 enum { CAPABILITY_COUNT = sizeof CAPABILITIES / sizeof *CAPABILITIES };
-static const char HALVES[] = "VK_KHR_shader_float16_int8", BYTES[] = "VK_KHR_8bit_storage",
-                  STATISTICS[] = "VK_KHR_pipeline_executable_properties";
+/* Extensions that are taken where a device has them. */
+enum { HALVES, BYTES, STATISTICS, MODEL, SUBGROUPS, MATRICES, EXTENSION_COUNT };
+static const char *const EXTENSIONS[EXTENSION_COUNT] = {
+    "VK_KHR_shader_float16_int8", "VK_KHR_8bit_storage",          "VK_KHR_pipeline_executable_properties",
+    "VK_KHR_vulkan_memory_model", "VK_EXT_subgroup_size_control", "VK_KHR_cooperative_matrix",
+};
 enum { MOST_DEVICES = 64, MOST_FAMILIES = 32 };
 
 odtc_code odtc_vk_check_capability(const odtc_gpu *gpu, uint32_t capability, const char *kernel,
@@ -91,40 +99,66 @@ static odtc_code choose_device(odtc_gpu *gpu, int number, odtc_problem *problem)
   return odtc_fail(problem, ODTC_DEVICE, "there is no Vulkan device %d: this machine has %d", number, seen);
 }
 
-static odtc_code has_extension(odtc_gpu *gpu, const char *name, int *has, odtc_problem *problem) {
+static odtc_code find_extensions(odtc_gpu *gpu, int has[EXTENSION_COUNT], odtc_problem *problem) {
   uint32_t count = 0;
   gpu->vk.EnumerateDeviceExtensionProperties(gpu->physical, NULL, &count, NULL);
   VkExtensionProperties *found = calloc(count + 1, sizeof *found);
   if (!found) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for a list of extensions");
   gpu->vk.EnumerateDeviceExtensionProperties(gpu->physical, NULL, &count, found);
-  *has = 0;
-  for (uint32_t n = 0; n < count; ++n) *has |= !strcmp(found[n].extensionName, name);
+  for (int each = 0; each < EXTENSION_COUNT; ++each) {
+    has[each] = 0;
+    for (uint32_t n = 0; n < count; ++n) has[each] |= !strcmp(found[n].extensionName, EXTENSIONS[each]);
+  }
   free(found);
   return ODTC_OK;
 }
 
+/* Whether kernels may ask for the number of an item in its subgroup. */
+static int has_subgroups(const odtc_gpu *gpu) {
+  VkPhysicalDeviceSubgroupProperties found = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceProperties2 about = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &found};
+  gpu->vk.GetPhysicalDeviceProperties2(gpu->physical, &about);
+  return found.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT && found.supportedOperations & VK_SUBGROUP_FEATURE_BASIC_BIT;
+}
+
+/* Puts a structure in front of others, where the device knows it; returns the first of them. */
+static void *in_front(int has, void *structure, void *others) {
+  typedef struct { VK_OUTPUT } any;
+  if (!has) return others;
+  ((any *)structure)->pNext = others;
+  return structure;
+}
+
 /* Makes the device, with all that kernels may ask for and it has. */
 static odtc_code make_device(odtc_gpu *gpu, odtc_problem *problem) {
-  int has_halves, has_bytes, has_statistics;
-  if (has_extension(gpu, HALVES, &has_halves, problem) || has_extension(gpu, BYTES, &has_bytes, problem) ||
-      has_extension(gpu, STATISTICS, &has_statistics, problem))
-    return problem->code;
+  int knows[EXTENSION_COUNT], has_matrices = 0;
+  if (find_extensions(gpu, knows, problem)) return problem->code;
+  int may_multiply = knows[MODEL] && knows[SUBGROUPS] && knows[MATRICES];
+  if (may_multiply && odtc_vk_find_matrices(gpu, &has_matrices, problem)) return problem->code;
   VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR statistics = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
-  VkPhysicalDevice8BitStorageFeatures bytes = {
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES,
-      .pNext = has_statistics ? &statistics : NULL};
+  VkPhysicalDevice8BitStorageFeatures bytes = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES};
   VkPhysicalDeviceShaderFloat16Int8Features small = {
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES,
-      .pNext = has_bytes ? (void *)&bytes : bytes.pNext};
-  VkPhysicalDevice16BitStorageFeatures halves = {
-      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-      .pNext = has_halves ? (void *)&small : small.pNext};
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+  VkPhysicalDevice16BitStorageFeatures halves = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
+  VkPhysicalDeviceVulkanMemoryModelFeatures model = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
+  VkPhysicalDeviceSubgroupSizeControlFeatures subgroups = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices = {
+      .sType = (VkStructureType)VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+  void *all = in_front(knows[STATISTICS], &statistics, NULL);
+  all = in_front(knows[BYTES], &bytes, all);
+  all = in_front(knows[HALVES], &small, all);
+  all = in_front(knows[MODEL], &model, all);
+  all = in_front(knows[SUBGROUPS], &subgroups, all);
+  all = in_front(knows[MATRICES], &matrices, all);
   VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                        .pNext = &halves};
+                                        .pNext = in_front(1, &halves, all)};
   gpu->vk.GetPhysicalDeviceFeatures2(gpu->physical, &features);
   /* Each access would be checked: kernels stay within their buffers. */
   features.features.robustBufferAccess = 0;
+  matrices.cooperativeMatrixRobustBufferAccess = 0;
   const VkBool32 has[CAPABILITY_COUNT] = {
       1,
       small.shaderFloat16,
@@ -132,16 +166,18 @@ static odtc_code make_device(odtc_gpu *gpu, odtc_problem *problem) {
       features.features.shaderInt64,
       features.features.shaderInt16,
       small.shaderInt8,
+      has_subgroups(gpu),
       halves.storageBuffer16BitAccess,
       bytes.storageBuffer8BitAccess,
+      model.vulkanMemoryModel,
+      has_matrices && matrices.cooperativeMatrix && subgroups.computeFullSubgroups,
   };
   for (size_t n = 0; n < CAPABILITY_COUNT; ++n) gpu->capabilities |= (uint32_t)!!has[n] << n;
   gpu->has_statistics = !!statistics.pipelineExecutableInfo;
-  const char *extensions[3];
+  const char *extensions[EXTENSION_COUNT];
   uint32_t extension_count = 0;
-  if (has_halves) extensions[extension_count++] = HALVES;
-  if (has_bytes) extensions[extension_count++] = BYTES;
-  if (has_statistics) extensions[extension_count++] = STATISTICS;
+  for (int each = 0; each < EXTENSION_COUNT; ++each)
+    if (knows[each]) extensions[extension_count++] = EXTENSIONS[each];
   const float priorities[2] = {1, 1};
   int apart = gpu->transfer.family != gpu->compute.family;
   const VkDeviceQueueCreateInfo queues[2] = {

@@ -50,6 +50,7 @@ typedef struct {
   uint32_t buffers, numbers, items[3];
   uint64_t read_only; /* a bit for each of the first 64 buffers */
   uint64_t shared_bytes; /* of a work-group */
+  uint32_t subgroup; /* items of those that multiply matrices; 0 where none do */
   int is_uniform;
   char name[256];
 } odtc_vk_kernel;
@@ -59,6 +60,7 @@ typedef struct odtc_vk_staging odtc_vk_staging;
 
 struct odtc_gpu {
   odtc_vk_functions vk;
+  PFN_vkVoidFunction (*find)(VkInstance, const char *); /* what not every library has */
   VkInstance instance;
   VkPhysicalDevice physical;
   VkPhysicalDeviceProperties properties;
@@ -69,6 +71,7 @@ struct odtc_gpu {
   pthread_mutex_t mutex;  /* of all that `write` uses of what another thread may use, too */
   atomic_int is_lost;
   int is_timed, has_statistics; /* of pipelines */
+  VkPhysicalDeviceSubgroupSizeControlProperties subgroups; /* zeros where the device says nothing of them */
   char *cache; /* a folder; NULL where nothing is kept */
   odtc_vk_link *buffers, *lists, *pieces;
   odtc_vk_kernel *kernels;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "vk_cache.h"
+#include "vk_matrices.h"
 #include "vk_spirv.h"
 
 /* A driver may do anything with a kernel beyond its limits. */
@@ -68,10 +69,14 @@ odtc_code odtc_vk_make_shader(odtc_gpu *gpu, const odtc_gpu_kernel *from, odtc_v
 
 odtc_code odtc_vk_make_pipeline(odtc_gpu *gpu, const odtc_vk_kernel *k, VkPipelineCache cache, VkFlags flags,
                                 VkPipeline *pipeline, odtc_problem *problem) {
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {0};
+  if (k->subgroup && odtc_vk_need_subgroups(gpu, k, &size, problem)) return problem->code;
   const VkComputePipelineCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
       .flags = flags,
       .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                .pNext = size.sType ? &size : NULL,
+                .flags = k->subgroup ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                 .module = k->shader,
                 .pName = k->name},
@@ -98,6 +103,7 @@ static odtc_code load(odtc_gpu *gpu, const odtc_gpu_kernel *from, VkPipelineCach
   k->buffers = from->buffers;
   k->numbers = from->numbers;
   k->is_uniform = from->flags & ODTC_GPU_UNIFORM && from->numbers;
+  k->subgroup = from->flags >> ODTC_GPU_SUBGROUP_SHIFT;
   k->read_only = shader.read_only;
   k->shared_bytes = shader.shared_bytes;
   for (int axis = 0; axis < 3; ++axis) k->items[axis] = shader.items[axis];

@@ -38,6 +38,7 @@ odtc_code odtc_vk_open_library(odtc_gpu *gpu, odtc_problem *problem) {
   if (!library) return problem->code;
   get_proc get = (get_proc)dlsym(library, "vkGetInstanceProcAddr");
   if (!get) return odtc_fail(problem, ODTC_DEVICE, "the library of Vulkan has no vkGetInstanceProcAddr");
+  gpu->find = get;
 #define FIND(result, name, arguments) \
   gpu->vk.name = (result(*) arguments)find(get, gpu->instance, "vk" #name, problem);
   VK_OF_LOADER(FIND)

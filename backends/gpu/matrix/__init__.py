@@ -1,0 +1,1 @@
+"""Products whose matrices of 16 x 16 elements a subgroup multiplies as a whole."""
