@@ -8,15 +8,13 @@ from pathlib import Path
 
 import benchmarks.arm as package
 from benchmarks.arm.cores import CORES, Core
+from benchmarks.arm.ours import counted_case
 from benchmarks.arm.report import Row, figures_of, kernels_table, summary, table_of
 from benchmarks.arm.sides import OURS, SIDES, sides_of
 from benchmarks.options import listed, positive
 from benchmarks.output import RESULTS, about, introduce, terminal, write_figures
-from benchmarks.step_time.cases import NETWORKS, case_of, names
+from benchmarks.step_time.cases import NETWORKS, names
 from odtc.comparison.measures.workload import training_work
-
-# Samples of a step, where it is not the model's usual number: an emulator takes its time.
-_BATCH = {"lenet": 4, "bert_tiny": 2, "char_lstm": 2}
 
 
 def _models(text: str) -> list[str]:
@@ -53,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 def rows_of(options: argparse.Namespace) -> Iterator[Row]:
     """Each model on each core."""
     for model in options.models:
-        case = case_of(model, options.batch or _BATCH.get(model, 1))
+        case = counted_case(model, options.batch)
         flops = training_work(case.model, case.batch).flops
         sides = [sides_of(side, case, options.cores, options.steps) for side in options.sides]
         for core, *found in zip(options.cores, *sides, strict=True):

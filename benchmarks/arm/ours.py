@@ -9,14 +9,21 @@ import onnx
 import odtc
 from benchmarks.arm.cores import Core
 from benchmarks.arm.emulator import Counted, count
-from benchmarks.step_time.cases import StepCase
+from benchmarks.step_time.cases import StepCase, case_of
 from odtc.core.errors import BuildError
 from odtc.runtime_rpc.native.build import FOLDER
 from odtc.runtime_rpc.profile.build import operators_of
 
 COMPILER = "aarch64-linux-gnu-gcc"
 _GUEST = Path(__file__).parent / "guests" / "steps.c"
+# Samples of a step, where it is not one: an emulator takes its time.
+_BATCH = {"lenet": 4, "bert_tiny": 2, "char_lstm": 2}
 _MEMBERS = ("program.bin", "parameters.safetensors", "step.so")
+
+
+def counted_case(model: str, batch: int | None = None) -> StepCase:
+    """A model, with a few samples where no number of them is given."""
+    return case_of(model, batch or _BATCH.get(model, 1))
 
 
 def counted_odtc(case: StepCase, core: Core, steps: int, folder: Path) -> Counted:

@@ -11,6 +11,7 @@ from rich.table import Table
 import benchmarks.arm.codes as package
 from benchmarks.arm.codes.counting import Code, counted_code
 from benchmarks.arm.cores import CORES, Core
+from benchmarks.arm.ours import counted_case
 from benchmarks.options import listed, positive
 from benchmarks.output import (
     about,
@@ -20,10 +21,8 @@ from benchmarks.output import (
     terminal,
     write_figures,
 )
-from benchmarks.step_time.cases import case_of, names
+from benchmarks.step_time.cases import names
 
-# Samples of a step, where it is not one: an emulator takes its time.
-_BATCH = {"lenet": 4, "bert_tiny": 2, "char_lstm": 2}
 _MODELS = "lenet,bert_tiny,squeezenet,mobilenet_v2"
 _CODES = "cortex-a55,cortex-a76,cortex-a76+cortex-a55,cortex-a53,cortex-x1"
 # As far as losses of two codes may be apart: sums are added up in other orders.
@@ -57,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 def codes_of(options: argparse.Namespace) -> Iterator[Sequence[Code]]:
     """Each model's."""
     for model in options.models:
-        case = case_of(model, options.batch or _BATCH.get(model, 1))
+        case = counted_case(model, options.batch)
         yield [
             counted_code(case, mcpu, options.cores, options.steps)
             for mcpu in options.codes.split(",")

@@ -3,18 +3,15 @@
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.arm.cores import Core
-from benchmarks.arm.emulator import ROOT, Counted, count
+from benchmarks.arm.emulator import ROOT, Counted, alike, count
 from benchmarks.arm.figures import Figures, profile_of
 from benchmarks.arm.ours import prepared
 from benchmarks.arm.places import Places
 from benchmarks.step_time.cases import StepCase
-
-# The CPU that all cores are emulated as: code that is compiled already is the same on each.
-_EMULATED = "max,sve=off"
 
 
 @dataclass(frozen=True)
@@ -66,11 +63,10 @@ def _runs(
     words: Sequence[str], mcpu: str, cores: Sequence[Core], folder: Path
 ) -> Iterator[Counted]:
     """One for each core; where the cores run the same kernels, all in one run."""
-    alike = [replace(core, emulated=_EMULATED) for core in cores]
     if "+" not in mcpu:
-        yield from count(words, alike, folder)
+        yield from count(words, alike(cores), folder)
         return
-    for core in alike:
+    for core in alike(cores):
         yield from count(words, [core], folder, _system_of(core, folder / core.name))
 
 

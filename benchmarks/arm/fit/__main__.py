@@ -15,16 +15,15 @@ from benchmarks.arm.cores import CORES, Core
 from benchmarks.arm.fit.decisions import CountedProduct, counted_products, tasks_for
 from benchmarks.arm.fit.table import write_table
 from benchmarks.arm.fit.tiles import Shape, cycles_of_tiles, shapes_of
+from benchmarks.arm.ours import counted_case
 from benchmarks.options import listed, positive
 from benchmarks.output import about, introduce, numbers_table, terminal
-from benchmarks.step_time.cases import case_of, names
+from benchmarks.step_time.cases import names
 from odtc.backends.counted_tiles import NOT_COUNTED
 from odtc.backends.families import family_of
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.targets import parse_target
 
-# Samples of a step, where it is not one: an emulator takes its time.
-_BATCH = {"lenet": 4, "bert_tiny": 2, "char_lstm": 2}
 # Code for phones, and the cores that it is counted on.
 _CODE = "linux-arm64-cpu{mcpu=cortex-a55}"
 _CORES = (CORES["Cortex-A55"], CORES["Cortex-A76"])
@@ -120,7 +119,7 @@ def main() -> int:
         if options.write and core.name == _OF_TABLE:
             console.print(f"{_TABLE}: {write_table(_TABLE, cycles)}")
     for model in options.models:
-        case = case_of(model, _BATCH.get(model, 1))
+        case = counted_case(model)
         tasks = tasks_for(case, parse_target(_CODE).resolved(), options.tasks)
         products = counted_products(tasks, _CODE, _CORES, options.candidates)
         console.print(products_table(products))

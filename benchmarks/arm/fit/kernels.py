@@ -4,7 +4,6 @@ import math
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from tvm import tirx
 
 from benchmarks.arm.blocks import Block
 from benchmarks.arm.cores import Core
-from benchmarks.arm.emulator import count
+from benchmarks.arm.emulator import alike, count
 from benchmarks.arm.figures import Figures, totals_of
 from benchmarks.arm.ours import COMPILER
 from odtc.autoschedule.tuning.build import KERNEL, MAIN, calling, kernel_of, kernel_text
@@ -26,8 +25,6 @@ from odtc.core.process.side_by_side import cores as all_cores
 from odtc.runtime_rpc.native.build import FOLDER
 
 _GUEST = Path(__file__).parents[1] / "guests" / "kernels.c"
-# The CPU that all cores are emulated as: code that is compiled already is the same on each.
-_EMULATED = "max,sve=off"
 # Codes of DLPack, by the kind of numpy's dtypes.
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 # Kernels of one run: an emulator keeps all that it has translated.
@@ -57,11 +54,10 @@ def counted(
     ]
     with ProcessPoolExecutor(all_cores(), get_context("spawn")) as workers:
         lines = [*workers.map(_built, orders)]
-    alike = [replace(core, emulated=_EMULATED) for core in cores]
     steps: list[list[Sequence[Block]]] = [[] for _ in cores]
     for begin in range(0, len(lines), _TOGETHER):
         (folder / "list").write_text("".join(lines[begin : begin + _TOGETHER]), encoding="ascii")
-        run = count([str(program), "list"], alike, folder)
+        run = count([str(program), "list"], alike(cores), folder)
         for so_far, found in zip(steps, run, strict=True):
             so_far.extend(found.steps)
     return [*zip(*map(totals_of, steps, cores), strict=True)]

@@ -5,13 +5,13 @@
    file `maps`. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "kernel_abi.h"
+#include "map.h"
 
 enum { MARK = 7777, BEGIN = 1, END = 2, MOST = 64, RANK = 16, PAGE = 4096, EMPTIED = 1 << 22 };
 enum { ARGUMENT = 0, CONSTANT = 1, ARENA = 2, RESULT = 3, FLOAT = 2 };
@@ -77,15 +77,6 @@ static void count_kernel(odtc_kernel kernel, FILE *list, int step) {
   if (failed) exit(6);
   for (size_t n = 0; n < count; ++n) free(own[n]);
   free(arena), free(result);
-}
-
-static void copy_map(void) {
-  char bytes[4096];
-  ssize_t count;
-  int from = open("/proc/self/maps", O_RDONLY), to = open("maps", O_CREAT | O_WRONLY | O_TRUNC, 0600);
-  while ((count = read(from, bytes, sizeof bytes)) > 0)
-    if (write(to, bytes, (size_t)count) != count) exit(4);
-  close(from), close(to);
 }
 
 int main(int count, char **words) {

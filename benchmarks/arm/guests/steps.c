@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "map.h"
 #include "odtc.h"
 
 enum { MARK = 7777, BEGIN = 1, END = 2, WARM = 1 };
@@ -20,15 +21,6 @@ static int feed(odtc_trainer *trainer, int batch) {
     at += (off_t)tensor->bytes;
   }
   return 1;
-}
-
-static void copy_map(void) {
-  char bytes[4096];
-  ssize_t count;
-  int from = open("/proc/self/maps", O_RDONLY), to = open("maps", O_CREAT | O_WRONLY | O_TRUNC, 0600);
-  while ((count = read(from, bytes, sizeof bytes)) > 0)
-    if (write(to, bytes, (size_t)count) != count) exit(4);
-  close(from), close(to);
 }
 
 int main(int count, char **words) {
