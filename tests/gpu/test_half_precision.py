@@ -168,7 +168,10 @@ def test_other_gpus_hold_it_in_memory(target: str, tmp_path: Path, made: list[Sh
         odtc.compile(tmp_path / "m.onnx", target, batch=32, precision=precision)
         for target, precision in (("host-cpu", "float32"), (target, "mixed"))
     )
-    assert mixed.manifest.notes[-1].startswith("arithmetic is float32")
+    assert mixed.manifest.notes[-1].startswith("arithmetic is float32: ")
+    is_named = "gpu=" in target
+    said = "has none for float16" if is_named else "gpu= names no GPU that is known to compute with"
+    assert said in mixed.manifest.notes[-1]
     assert not any(Capability.FLOAT16 in capabilities(each) for each in made)
     saved = [each.spec.dtype for each in mixed.memory.plan.tensors]
     assert saved.count("float16") >= 4

@@ -1,6 +1,7 @@
 """Products in matrices that subgroups multiply, by plain code: this machine's devices have none."""
 
 import itertools
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,20 +12,24 @@ from tvm import tirx
 import odtc
 from benchmarks.models.pytorch.table import SMALL
 from odtc.autoschedule.tuning.build import calling
+from odtc.backends.cost.gpu_time import gpu_time
 from odtc.backends.gpu import tiling
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.matrix.grid import grid_of
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.tile_speeds import OF_H200_MATRICES, TileSpeed
+from odtc.backends.gpu.tiling import ProductExtent
 from odtc.backends.lowering import plan_kernels
-from odtc.backends.spirv.assemble import Shader
+from odtc.backends.spirv.assemble import Shader, _code
 from odtc.backends.spirv.opcodes import Capability
 from odtc.backends.targets import parse_target
 from odtc.backends.write_products import write_product
 from odtc.core.errors import DeviceError
+from odtc.core.ir.product_marks import WORKLOAD
 from odtc.dialect.elements.dequantised import NIBBLES
 from odtc.passes.checkpoint.work import operations
+from odtc.passes.kernel.check_launches import launches_of, needs_of
 from tests.backends.kernels.half_bounds import convolution_references
 from tests.backends.products.quantised_matrix import drawn, product_with
 from tests.fast import fast_if
@@ -32,7 +37,13 @@ from tests.gpu import on_device
 from tests.gpu.matrices_by_items import multiply_by_items
 from tests.gpu.on_device import run_kernel
 from tests.gpu.one_product import noise, product, product_kernel
-from tests.gpu.spirv.spirv_tools import capabilities, extensions
+from tests.gpu.spirv.spirv_tools import (
+    barriers,
+    capabilities,
+    extensions,
+    shared_accesses,
+    vectors_shared,
+)
 from tests.gpu.test_half_precision import (
     FAMILIES,
     assert_sums_are_single,
@@ -133,6 +144,19 @@ def test_what_the_code_asks_of_a_device(in_matrices: list[Shader]) -> None:
     asked = {Capability.COOPERATIVE_MATRIX, Capability.VULKAN_MEMORY_MODEL}
     assert asked | {Capability.GROUP_NON_UNIFORM} <= capabilities(shader)
     assert extensions(shader) == {"SPV_KHR_cooperative_matrix", "SPV_KHR_vulkan_memory_model"}
+    # Non-private; barriers acquire and release what is shared, and make it available and visible.
+    assert {*shared_accesses(shader)} == {0x20}
+    assert {*barriers(shader)} == {0x6108}
+    # Slices, what an item holds of them meanwhile, and what it is handed.
+    assert vectors_shared(shader) == 5
+
+
+def test_the_size_of_subgroups_goes_with_the_code(in_matrices: list[Shader]) -> None:
+    product("vulkan", "matmul", (0, 1), [noise(64, 32), noise(64, 32)], (64, 64), H200)
+    (shader,) = in_matrices
+    flags, words = struct.unpack_from("<IQ", _code(shader))
+    assert flags == 32 << 8
+    assert words == len(shader.words)
 
 
 def test_a_device_without_them_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,14 +186,37 @@ def test_steps(
     assert losses[-1] < losses[0]
 
 
+def planned(size: int, gpu: Gpu) -> tirx.PrimFunc:
+    """A square product, as its storage is planned."""
+    kernel = product_kernel("vulkan", "matmul", (0, 1), [(size, size)] * 2, (size, size), gpu)
+    functions = plan_kernels(calling(kernel), parse_target(TARGET), None).planned.functions
+    (kernel,) = (each for each in functions.values() if isinstance(each, tirx.PrimFunc))
+    return kernel
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_a_tile_is_known_to_share_as_much_as_it_does(tile: str) -> None:
+    """So that one which does not fit is not chosen; a tile and no splits: one launch shares."""
+    gpu = of_tile(TILES[tile])
+    extent = ProductExtent(1, 512, 512, 512)
+    known = tiling.tiling_of(extent, gpu).local_bytes
+    shared = max(needs_of(each).shared_bytes for each in launches_of(planned(512, gpu).body))
+    assert 0.9 * known < shared <= known
+
+
 def test_their_work_counts() -> None:
-    """A budget goes by times: matrices take 2 x 16 x 16 x 16 operations each."""
+    """Matrices take 2 x 16 x 16 x 16 operations each."""
     size = 1024
-    kernel = product_kernel("vulkan", "matmul", (0, 1), [(size, size)] * 2, (size, size), H200)
-    planned = plan_kernels(calling(kernel), parse_target(TARGET), None)
-    functions = planned.planned.functions.values()
-    (kernel,) = (each for each in functions if isinstance(each, tirx.PrimFunc))
+    kernel = planned(size, H200)
     assert operations(kernel) == pytest.approx(2 * size**3, rel=0.05)
+
+
+def test_a_budget_knows_that_matrices_are_faster() -> None:
+    """Of the same operations: BERT-base's products take a third of the time."""
+    of = [planned(4096, each) for each in (H200, replace(H200, multiplies_half=False))]
+    for kernel, less in zip(of, (H200.rates.arithmetic * 2.3, H200.rates.arithmetic), strict=True):
+        marked = kernel.with_attr(WORKLOAD, "matmul(a,b; 0,1)")
+        assert gpu_time(marked, H200) == pytest.approx(2 * 4096**3 / less, rel=0.25)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from odtc.backends.targets import Target
+from odtc.backends.targets import CPU, Target
 from odtc.core.options.byte_sizes import AUTO
 from odtc.driver.drafts.source import Source
 from odtc.driver.fitting import BuiltPlans
@@ -82,6 +82,8 @@ def _said_of_plans(made: BuiltPlans) -> str:
 
 def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
     """Notes on the arithmetic of a step in mixed precision."""
+    if not has_half and target.kind != CPU and not target.gpu:
+        return "arithmetic is float32: gpu= names no GPU that is known to compute with float16"
     if not has_half:
         return f"arithmetic is float32: {target.spec} has none for float16"
     return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"

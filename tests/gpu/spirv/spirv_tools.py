@@ -12,6 +12,7 @@ _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
 _TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER, _WORKGROUP = 32, 59, 12, 4
 _TYPE_VECTOR, _TYPE_ARRAY, _LOAD, _STORE, _COMPOSE = 23, 28, 61, 62, 80
 _CONSTANT, _CONTROL_BARRIER = 43, 224
+_MATRIX_LOAD, _MATRIX_STORE = 4457, 4458
 _SELECTION_MERGE, _BRANCH = 247, 250
 _PHI = 245
 # Shifts to the right, and the `and` of bits.
@@ -144,6 +145,21 @@ def vectors_shared(shader: Shader) -> int:
     arrays = {words[1] for words in found if _is(words, _TYPE_ARRAY) and words[2] in vectors}
     pointers = {words[1] for words in found if _is(words, _TYPE_POINTER) and words[3] in arrays}
     return sum(_is(words, _VARIABLE) and words[1] in pointers for words in found)
+
+
+def shared_accesses(shader: Shader) -> list[int]:
+    """Returns what each load or store of what a group shares says of itself, of matrices too."""
+    found = list(_instructions(shader))
+    pointers = {words[1] for words in found if _is(words, _TYPE_POINTER) and words[2] == _WORKGROUP}
+    shared = {words[2] for words in found if len(words) > 2 and words[1] in pointers}
+    # Where the pointer stands, and what is said behind other operands.
+    places = {_LOAD: (3, 4), _STORE: (1, 3), _MATRIX_LOAD: (3, 6), _MATRIX_STORE: (1, 5)}
+    return [
+        words[said] if said < len(words) else 0
+        for words in found
+        for pointer, said in [places.get(words[0] & 0xFFFF, (0, 0))]
+        if pointer and words[pointer] in shared
+    ]
 
 
 def _is(words: Sequence[int], op: int) -> bool:
