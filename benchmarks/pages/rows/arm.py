@@ -12,13 +12,16 @@ _BOUNDS = ("overlapped", "apart")
 
 
 def networks(result: Result) -> list[str]:
-    """Odtc beside the better peer under each bound, whose names may differ; all networks."""
+    """Odtc beside the better peer under each bound, whose names may differ.
+
+    All networks of `make bench`, and what else was counted.
+    """
     heads = ["model", "core", "odtc, M cycles", "better peer, M cycles", "odtc / peer"]
     return table(heads, _networks(result), words=2)
 
 
 def _networks(result: Result) -> Iterator[list[str]]:
-    for model in NETWORKS:
+    for model in dict.fromkeys((*NETWORKS, *(row["model"] for row in result.rows))):
         for core in _CORES:
             rows = [row for row in result.rows if (row["model"], row["core"]) == (model, core)]
             if rows:
@@ -40,7 +43,8 @@ def _beside(rows: list[Row]) -> list[str]:
     ours, *peers = (row for row in rows if not row["skipped"] and not row["differs"])
     ranges = _range(*(_last(ours, bound) for bound in _BOUNDS))
     if not peers:
-        return [ranges, "not counted", ""]
+        reasons = dict.fromkeys(row["differs"] or row["skipped"] for row in rows[1:])
+        return [ranges, ", ".join(reasons) or "not counted", ""]
     best = {bound: min(peers, key=lambda row, of=bound: _last(row, of)) for bound in _BOUNDS}
     pairs = [(_last(ours, bound), _last(best[bound], bound)) for bound in _BOUNDS]
     names = " and ".join(dict.fromkeys(row["side"] for row in best.values()))
