@@ -28,7 +28,7 @@ from tests.native.same_bits.options import OPTIONS
 from tests.native.same_bits.subject import Subject
 from tests.needs import needs
 
-LINUX, ANDROID = f"linux-arm64-cpu{{mcpu={CORE}}}", "android-cpu"
+LINUX, ANDROID = f"linux-arm64-cpu{{mcpu={CORE}}}", f"android-cpu{{mcpu={CORE}}}"
 # The checkpoint in the middle is between two updates where gradients are added up.
 STEPS = 6
 # Models with options: each option, and each kind of layer, is in one of them.

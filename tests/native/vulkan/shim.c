@@ -1,6 +1,6 @@
 // In front of Vulkan's library, under its name: another device than lavapipe, or one that fails.
 //
-//   DISCRETE   memory of its own that the host does not see, beside some that it does
+//   DISCRETE   memory of its own that the host does not see, beside some that it does; 2: which is its own, too
 //   LOST_AFTER so many submits, the device is lost
 //   NO_MEMORY  for buffers of so many bytes or more, in memory that the host does not see
 //   QUEUES     2: of what is one queue, as if there were two
@@ -60,6 +60,7 @@ static void vk_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice device,
   found->memoryTypes[1].heapIndex = 0;
   found->memoryTypes[1].propertyFlags =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  if (number("DISCRETE") == 2) found->memoryTypes[1].propertyFlags |= VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
 }
 
 static void vk_GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice device, uint32_t* count,

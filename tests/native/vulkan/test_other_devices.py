@@ -19,6 +19,15 @@ def test_memory_that_the_host_does_not_see(queues: str) -> None:
     assert "passed" in passed(*FEW, DISCRETE="1", QUEUES=queues, **on_shim())
 
 
+def test_many_bytes_of_memory_that_the_host_sees_but_does_not_cache() -> None:
+    """They are copied where no buffer has needed a copy so far."""
+    code = """
+with Device() as gpu:
+    print(gpu.read(gpu.buffer(np.arange(4096, dtype="int32")), 4096).sum())
+"""
+    assert printed(code, DISCRETE="2", **on_shim()).split() == [str(4096 * 4095 // 2)]
+
+
 def test_a_lost_device() -> None:
     """Each call but waiting, freeing and closing fails, and none hangs."""
     code = """

@@ -164,7 +164,9 @@ odtc_code odtc_vk_read(odtc_gpu *gpu, odtc_gpu_buffer *from, uint64_t offset, vo
     return ODTC_OK;
   }
   pthread_mutex_lock(&gpu->staging->mutex);
-  odtc_code code = read_pieces(gpu, from, offset, to, bytes, problem);
+  /* Where the host sees all buffers, none has needed it so far. */
+  odtc_code code = odtc_vk_need_staging(gpu, problem);
+  if (!code) code = read_pieces(gpu, from, offset, to, bytes, problem);
   pthread_mutex_unlock(&gpu->staging->mutex);
   return code;
 }
