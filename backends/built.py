@@ -203,9 +203,13 @@ def half_products(module: tvm.IRModule) -> int:
 
 
 def _has_half_sums(function: tirx.PrimFunc) -> bool:
+    """Whether it has any, in blocks or, once its calls have an order, in statements."""
     blocks: list[s_tir.SBlock] = []
+    statements: list[tirx.AllocBuffer] = []
     tvm_ffi.structural_walk(function.body, (s_tir.SBlock, blocks.append))
+    tvm_ffi.structural_walk(function.body, (tirx.AllocBuffer, statements.append))
     buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
+    buffers += [each.buffer for each in statements]
     return any(
         each.scope() == "local" and str(each.dtype).startswith("float16") for each in buffers
     )

@@ -147,7 +147,8 @@ def _too_small(source: Source, cuts: Cuts, budget: int, progress: Progress) -> B
     """The error for a budget that nothing fits: the least one, and what sets it."""
     cut = min(cuts, key=lambda cut: cut.floor)
     task = highest_of(cut.problem, lowest_of(cut.plans))
-    hint = "give a larger budget, a smaller batch or --precision mixed, or freeze layers"
+    mixed = "" if source.saves_half else " or --precision mixed"
+    hint = f"give a larger budget, a smaller batch{mixed}, or freeze layers"
     return BudgetError(
         f"the step needs at least {cut.floor:,} bytes beside its parameters; the budget is "
         f"{budget:,}",

@@ -86,7 +86,12 @@ def _arithmetic(target: Target, half_products: int, has_half: bool) -> str:
         return "arithmetic is float32: gpu= names no GPU that is known to compute with float16"
     if not has_half:
         return f"arithmetic is float32: {target.spec} has none for float16"
-    return f"{half_products} kernels multiply float16 and add up float32; the loss is scaled"
+    if not half_products:
+        return "no kernel multiplies float16, as none would gain by it; the loss is scaled"
+    multiplies, adds = ("multiplies", "adds") if half_products == 1 else ("multiply", "add")
+    return (
+        f"{_kernels(half_products)} {multiplies} float16 and {adds} up float32; the loss is scaled"
+    )
 
 
 def _measured(tuned: Mapping[str, str]) -> Iterator[str]:

@@ -5,8 +5,10 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from benchmarks.models.digits import digits_model
@@ -21,10 +23,13 @@ A73 = "android-cpu{mcpu=cortex-a73}"
 WITHOUT = "android-cpu{mattr=+neon:+dotprod:-fullfp16}"
 
 
-def compiled(folder: Path, target: str | Target, precision: str, update=None) -> odtc.Artifact:
+def compiled(
+    folder: Path, target: str | Target, precision: str, update=None, **options
+) -> odtc.Artifact:
     path = folder / "model.onnx"
     onnx.save(digits_model(), path)
-    return odtc.compile(path, target, batch=32, precision=precision, optimizer=update)
+    given = {"batch": 32, **options}
+    return odtc.compile(path, target, precision=precision, optimizer=update, **given)
 
 
 def half_multiply_adds(artifact: odtc.Artifact, folder: Path) -> int:
@@ -57,6 +62,36 @@ def test_a_core_with_float16_multiplies_it(tmp_path: Path) -> None:
         "interval": 2000,
     }
     assert LOSS_SCALE in {item.spec.name for item in artifact.manifest.arguments}
+
+
+@pytest.mark.parametrize("budget", ["auto", 1 << 20])
+def test_a_step_with_a_budget_counts_them_too(budget: str | int, tmp_path: Path) -> None:
+    """Kernels whose calls have an order hold statements in place of blocks."""
+    (note, *_) = about_arithmetic(compiled(tmp_path, A76, "mixed", memory_budget=budget))
+    assert note == "8 kernels multiply float16 and add up float32; the loss is scaled"
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (8, "no kernel multiplies float16, as none would gain by it; the loss is scaled"),
+        (64, "1 kernel multiplies float16 and adds up float32; the loss is scaled"),
+    ],
+)
+def test_few_kernels_are_told_in_words(columns: int, said: str, tmp_path: Path) -> None:
+    """Of a layer with a frozen matrix there is one product."""
+    weights = [
+        numpy_helper.from_array(np.ones(shape, np.float32), name)
+        for name, shape in (("w", (columns, columns)), ("b", (columns,)))
+    ]
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]
+    ends = (
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, columns])] for name in "xy"
+    )
+    graph = helper.make_graph(nodes, "layer", *ends, weights)
+    onnx.save(helper.make_model(graph), path := tmp_path / "layer.onnx")
+    artifact = odtc.compile(path, "host-vulkan{gpu=mali-g78}", precision="mixed", train=["b"])
+    assert about_arithmetic(artifact) == [said]
 
 
 def test_a_loss_scale_that_is_given_stays(tmp_path: Path) -> None:

@@ -86,6 +86,9 @@ OF_MODELS: dict[str, Cause] = {
     "memory budget too small": compile_digits(
         "--memory-budget", "1KiB", "--target", "host-cpu{threads=1}"
     ),
+    "memory budget too small in mixed precision": compile_digits(
+        "--memory-budget", "1KiB", "--target", "host-cpu{threads=1}", "--precision", "mixed"
+    ),
     "memory budget is no number": compile_digits("--memory-budget", "little"),
     "float16 without a budget": compile_digits("--allow-half-activations"),
     "float16 in plans of the same bits": compile_digits(
