@@ -31,6 +31,7 @@ from odtc.passes.contract import Pass
 from odtc.passes.ir.bindings import bind, reached_from, rebuilding
 
 _IN_PLACE = "relax.call_tir_inplace"
+_EQUAL = "relax.equal"
 _RESHAPE = "relax.reshape"
 # Places of tensors, not of statistics, among the results of an operator.
 _LARGE = {name: each.large for name, each in OPERATORS.items() if each.large}
@@ -111,25 +112,38 @@ def _field(binding: relax.Binding) -> tuple[relax.Expr, int] | None:
 def saved_tensors(bindings: Bindings, least: int) -> set[relax.Var]:
     """Float32 tensors of at least `least` elements that the forward makes and the backward reads.
 
-    A reshape shares its input's storage: the input is saved in its place.
+    A reshape shares its input's storage: the input is saved in its place. Tensors that the backward
+    compares with each other stay exact: an extremum would equal none of its rounded elements, and
+    their shares of its gradient would be of nothing.
     """
     forward = bindings.forward
+    values = {b.var: b.value for b in bindings.every}
     made = {b.var: b for b in bindings.every[:forward]}
+
+    def root_of(variable: relax.Expr) -> relax.Expr:
+        root = bindings.same.get(variable, variable)
+        while root in values and operator_of(values[root]) == _RESHAPE:
+            root = values[root].args[0]
+        return root
+
     saved: set[relax.Var] = set()
+    compared: set[relax.Expr] = set()
     for binding in bindings.every[forward:]:
         if not is_reader(binding):
             continue
+        if operator_of(binding.value) == _EQUAL:
+            roots = {root_of(each) for each in binding.value.args}
+            if all(isinstance(each, relax.Var) for each in roots):
+                compared |= roots
         for variable in relax.analysis.free_vars(binding.value):
-            root = bindings.same.get(variable, variable)
-            while root in made and operator_of(made[root].value) == _RESHAPE:
-                root = made[root].value.args[0]
+            root = root_of(variable)
             if (
                 root in made
                 and operator_of(made[root].value) not in _EXACT
                 and _is_large(root, least)
             ):
                 saved.add(root)
-    return saved
+    return saved - compared
 
 
 def _to_half(tensor: te.Tensor) -> te.Tensor:

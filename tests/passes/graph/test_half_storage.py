@@ -68,6 +68,40 @@ def test_same_loss_and_nearly_the_same_gradients(name: str, tmp_path: Path) -> N
         assert relative_error(half_change[weight], value) < bound, weight
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("length", [8, 2])
+def test_an_extremum_equals_elements_that_are_saved(
+    op_type: str, keepdims: int, length: int, tmp_path: Path
+) -> None:
+    """Results that are too few to be rounded, of data that are not; and such that both might be."""
+    rng = np.random.default_rng(0)
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in (("w", (6, 64)), ("head", (64, 5)))
+    ]
+    weights.append(numpy_helper.from_array(np.array([0, 64], np.int64), "rows"))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Tanh", ["h"], ["t"]),
+        helper.make_node(op_type, ["t"], ["m"], axes=[1], keepdims=keepdims),
+        helper.make_node("Reshape", ["m", "rows"], ["f"]),
+        helper.make_node("MatMul", ["f", "head"], ["y"]),
+    ]
+    batch = 64 // length
+    image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, length, 6])
+    scores = helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 5])
+    graph = helper.make_graph(nodes, "extrema", [image], [scores], weights)
+    opset = [helper.make_opsetid("", 13)]
+    onnx.save(helper.make_model(graph, opset_imports=opset), path := tmp_path / "extrema.onnx")
+    x = rng.standard_normal((batch, length, 6)).astype(np.float32)
+    y = rng.integers(0, 5, batch).astype(np.int32)
+    _, change = trained(path, "float32", x, y)
+    _, found = trained(path, "mixed", x, y)
+    for weight, value in change.items():
+        assert relative_error(found[weight], value) < 2e-3, weight
+
+
 @pytest.mark.parametrize(
     ("op_type", "image", "weight"),
     [("MatMul", [512, 32], (32, 32)), ("Conv", [32, 8, 16, 16], (8, 8, 1, 1))],
