@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 
 def listed(text: str, known: Sequence[str], what: str) -> list[str]:
-    """The names in a list joined by commas, as they are known, or `all` of them.
+    """The names in a list joined by commas, as they are known and each once, or `all` of them.
 
     Raises:
         ArgumentTypeError: there is no such name.
@@ -16,7 +16,7 @@ def listed(text: str, known: Sequence[str], what: str) -> list[str]:
     for name in text.split(","):
         if name.lower() not in found:
             raise argparse.ArgumentTypeError(f"no {what} {name!r}; there are {', '.join(known)}")
-    return [found[name.lower()] for name in text.split(",")]
+    return list(dict.fromkeys(found[name.lower()] for name in text.split(",")))
 
 
 def positive(text: str) -> int:

@@ -38,7 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.prepare", description=__doc__)
     add = partial(parser.add_argument, metavar="")
     parser.add_argument("folder", type=Path)
-    add("--networks", default=",".join(NETWORKS), help="by name, joined by commas")
+    networks = partial(listed, known=list(FULL), what="network")
+    usual = ",".join(NETWORKS)
+    add("--networks", type=networks, default=usual, help="by name, joined by commas")
     add_sizes(parser, batch=32)
     add("--target", default=TARGET, help="what to compile for: a|b{mcpu=c} is two")
     add("--precision", default="float32", choices=PRECISIONS, help=_PRECISION)
@@ -50,7 +52,7 @@ def main() -> None:
     args = _parser().parse_args()
     console = Console(stderr=True)
     copy_runtime(args.folder)
-    for name in listed(args.networks, list(FULL), "network"):
+    for name in args.networks:
         for target in targets_of(args.target):
             folder = args.folder / folder_of(name, target, args.precision)
             with console.status(f"{name}: compile"):

@@ -2,11 +2,13 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from benchmarks.gpu import prepare as steps
 from benchmarks.gpu.prepare import copy_runtime
 from benchmarks.gpu.tuning import prepare, run
 from benchmarks.models.pytorch.table import SMALL
@@ -52,6 +54,32 @@ def test_all_are_timed_and_the_best_again(
         assert task["wrong"] == 0
         assert len(task["samples"]) + task["refused"] == len(task["choices"])
         assert len(task["again"]["usual"]) == len(task["again"]["best"]) == 2 * run.RUNS
+
+
+@pytest.mark.parametrize(
+    ("main", "options", "said"),
+    [
+        (steps.main, ["--networks", "nope"], "no network 'nope'; there are lenet"),
+        (prepare.main, ["--networks", "nope"], "no network 'nope'; there are lenet"),
+        (prepare.main, ["--choices", "0"], "'0' is not a positive number"),
+        (run.main, [], "holds no products; `python -m benchmarks.gpu.tuning.prepare"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_written(
+    main: Callable[[], None],
+    options: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "none"
+    monkeypatch.setattr(sys, "argv", ["it", str(folder), *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+    assert not folder.exists()
 
 
 def test_what_is_saved() -> None:

@@ -19,7 +19,7 @@ from benchmarks.gpu.prepare import copy_runtime, targets_of
 from benchmarks.models.pytorch.export import export
 from benchmarks.models.pytorch.spec import batches, make
 from benchmarks.models.pytorch.table import FULL
-from benchmarks.options import add_sizes, listed
+from benchmarks.options import add_sizes, listed, positive
 from odtc.autoschedule.tuning.build import BuildOrder, build, kernel_text, read_by
 from odtc.autoschedule.tuning.search import search
 from odtc.autoschedule.tuning.tasks import TuningTask, Writer
@@ -38,14 +38,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.tuning.prepare")
     add = partial(parser.add_argument, metavar="")
     parser.add_argument("folder", type=Path)
-    add("--networks", default=",".join(NETWORKS), help="by name, joined by commas")
+    networks = partial(listed, known=list(FULL), what="network")
+    usual = ",".join(NETWORKS)
+    add("--networks", type=networks, default=usual, help="by name, joined by commas")
     add_sizes(parser, batch=32)
     add("--target", default="host-vulkan{mcpu=x86-64-v3}", help="a|b{mcpu=c} is two")
-    add("--choices", type=int, default=8, help="of each product, beside the model's")
+    add("--choices", type=positive, default=8, help="of each product, beside the model's")
     args = parser.parse_args()
     copy_runtime(args.folder)
     console = Console(stderr=True)
-    for name in listed(args.networks, list(FULL), "network"):
+    for name in args.networks:
         for target in targets_of(args.target):
             prepare(name, args.batch, target, args.folder, args.choices, console)
 

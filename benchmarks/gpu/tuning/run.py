@@ -38,9 +38,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--output", type=Path, default=Path("gpu_tuning.json"), metavar="")
     args = parser.parse_args()
+    paths = sorted(args.folder.glob("*/task.json"))
+    if not paths:
+        parser.error(
+            f"{args.folder} holds no products; `python -m benchmarks.gpu.tuning.prepare "
+            f"{args.folder}` writes them"
+        )
     library = bind_gpus(ctypes.CDLL(str((args.folder / GPUS.name).resolve())))
     found = []
-    for path in sorted(args.folder.glob("*/task.json")):
+    for path in paths:
         found.append(measured(path.parent, library))
         print(line_of(found[-1]), flush=True)
     for network, tasks in by_network(found).items():

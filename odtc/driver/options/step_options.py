@@ -226,7 +226,7 @@ class StepOptions:
             "--precision",
             Form.TEXT,
             "float32, or mixed: saved activations are stored as float16, and large products "
-            "multiply it where the CPU can (default: float32)",
+            "multiply it where the target can (default: float32)",
             "P",
         ),
     )

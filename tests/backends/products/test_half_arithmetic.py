@@ -85,10 +85,10 @@ def test_few_kernels_are_told_in_words(columns: int, said: str, tmp_path: Path) 
         for name, shape in (("w", (columns, columns)), ("b", (columns,)))
     ]
     nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]
-    ends = (
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, columns])] for name in "xy"
+    image, scores = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [64, columns]) for name in "xy"
     )
-    graph = helper.make_graph(nodes, "layer", *ends, weights)
+    graph = helper.make_graph(nodes, "layer", [image], [scores], weights)
     onnx.save(helper.make_model(graph), path := tmp_path / "layer.onnx")
     artifact = odtc.compile(path, "host-vulkan{gpu=mali-g78}", precision="mixed", train=["b"])
     assert about_arithmetic(artifact) == [said]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from benchmarks.arm.codes.__main__ import differing, figures_of, table_of
+from benchmarks.arm.codes.__main__ import _parser, differing, figures_of, table_of
 from benchmarks.arm.codes.counting import Code, counted_code
 from benchmarks.arm.cores import CORES
 from benchmarks.arm.figures import Figures
@@ -72,3 +72,9 @@ def test_the_page_compares_with_the_first_code() -> None:
 def test_a_loss_that_is_another_one_is_told(loss: float) -> None:
     (said,) = differing([code(LITTLE, 2), code(BIG, 3, (2.0, loss))])
     assert said.startswith("digits for cortex-a76 on Cortex-A55: losses")
+
+
+def test_a_core_that_is_named_twice_is_one() -> None:
+    """The counter takes four; more than these are no core's name."""
+    options = _parser().parse_args(["--cores", ",".join([*CORES, A55.name.lower()])])
+    assert [core.name for core in options.cores] == [*CORES]
