@@ -20,6 +20,10 @@ from odtc.core.version import VERSION
 LEAST_GAIN = 1.02
 
 
+# How names of Mesa's lavapipe and of PoCL's devices begin.
+_CPUS_AS_GPUS = ("llvmpipe", "pthread-", "cpu-", "basic-")
+
+
 class Fit(Enum):
     """How well a record fits a place; the value is a phrase for people."""
 
@@ -219,8 +223,11 @@ def _said(path: str, sources: Mapping[str, str] | None) -> str:
 def gpu_device(found: FoundGpu, target: Target) -> Device:
     """A GPU, here or behind a session.
 
+    What computes on a CPU in its place, whatever GPU the kernels are for, is no GPU's relative.
+
     Args:
         found: what it says of itself.
         target: that kernels are made for.
     """
-    return Device(found.name, target.gpu or found.name, found.driver)
+    is_cpu = found.name.startswith(_CPUS_AS_GPUS)
+    return Device(found.name, found.name if is_cpu else target.gpu or found.name, found.driver)

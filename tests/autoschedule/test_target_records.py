@@ -81,3 +81,26 @@ def test_records_of_this_machines_gpu_are_taken(tmp_path: Path) -> None:
     choice = records_for(target, tmp_path / "db", gpu=lambda _: found)("a product")
     assert choice is not None
     assert choice.source.startswith("this device, a GPU")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"),
+    [("Mali-G76", True), ("llvmpipe (LLVM 15.0.6, 256 bits)", False), ("pthread-AMD EPYC", False)],
+)
+def test_what_a_cpu_measured_is_not_taken_for_a_phones_gpu(
+    name: str, is_known: bool, tmp_path: Path
+) -> None:
+    """Kernels for a Mali run on lavapipe, too; how fast, says nothing of a Mali."""
+    here, phone = (
+        parse_target(f"{name}{{gpu=mali-g76}}").resolved()
+        for name in ("host-vulkan", "android-vulkan")
+    )
+    of = place_of(phone, gpu_device(FoundGpu(name, "a driver"), here))
+    assert of.device is not None
+    record = Record(
+        *("a product", of.target, of.device, of.odtc, of.tvm),
+        *({"tile": (1, 1)}, (1.0,), (2.0,)),
+        kept=True,
+    )
+    add(tmp_path / "db", [record])
+    assert (records_for(phone, tmp_path / "db")("a product") is not None) == is_known
