@@ -18,7 +18,10 @@ from odtc.runtime_rpc.native.interface import Code, NativeError
 from odtc.runtime_rpc.sessions.session import Session
 
 _AGAIN = "compile the model again"
-OTHER_TARGET = "compile the model for another target; `odtc targets` lists the limits of GPUs"
+OTHER_TARGET = (
+    "compile the model for another target, or in --precision float32 where float16 is what the "
+    "device lacks; `odtc targets` lists the limits of GPUs"
+)
 
 
 def storage_folder(placement: Placement) -> Path:

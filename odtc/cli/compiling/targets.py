@@ -64,4 +64,5 @@ def _described(gpu: "Gpu") -> dict[str, Any]:
 def _shape(gpu: "Gpu") -> tuple[str, str]:
     """Describes the limits and preferences of a GPU in words."""
     items = f"groups of {gpu.group} items, at most {gpu.most_items:,}"
-    return items, f"that share {readable_bytes(gpu.local_bytes)}"
+    matrices = "; matrices of float16 through Vulkan" if gpu.subgroup else ""
+    return items, f"that share {readable_bytes(gpu.local_bytes)}{matrices}"
