@@ -44,13 +44,14 @@ def _each(family: str, names: str, gpu: Gpu) -> Iterable[tuple[str, Gpu]]:
         yield name, replace(gpu, rates=MEASURED.get(name, gpu.rates))
 
 
-_BY_VULKAN = frozenset({"vulkan"})
+# NVIDIA's compiler for Vulkan (seen on an H100 in 2026) makes wrong code of divisions in indices of
+# 64 bits, which lavapipe and its own compiler for OpenCL get right. With 8 rows of an item
+# attention's gradient took 0.37 ms of BERT-base there and 0.28 with 4, where through OpenCL it
+# takes 0.20 and 0.27.
+_LARGE_BY_VULKAN = replace(LARGE, offset_bits=32, tiles=OF_H200_VULKAN, attention_rows=4)
 _H200 = replace(
-    LARGE,
-    offset_bits=32,
-    tiles=OF_H200_VULKAN,
-    attention_rows=4,
-    half=_BY_VULKAN,
+    _LARGE_BY_VULKAN,
+    half=frozenset({"vulkan"}),
     local_bytes=48 << 10,
     subgroup=32,
     matrix_tiles=OF_H200_MATRICES,
@@ -79,12 +80,6 @@ GPUS: dict[str, Gpu] = dict(
     )
 )
 
-# Whatever device is there. NVIDIA's compiler for Vulkan (seen on an H100 in 2026) makes wrong code
-# of divisions in indices of 64 bits, which lavapipe and its own compiler for OpenCL get right. With
-# 8 rows of an item attention's gradient took 0.37 ms of BERT-base there and 0.28 with 4, where
-# through OpenCL it takes 0.20 and 0.27. Shaders of it and
-# of lavapipe may have float16, but products that round to it took 1.3 times as long on an H200.
-OF_HOSTS = {
-    "host-opencl": LARGE,
-    "host-vulkan": replace(LARGE, offset_bits=32, tiles=OF_H200_VULKAN, attention_rows=4),
-}
+# Whatever device is there. Shaders of NVIDIA's compiler and of lavapipe may have float16, but
+# products that round to it, and multiply by items, took 1.3 times as long on an H200.
+OF_HOSTS = {"host-opencl": LARGE, "host-vulkan": _LARGE_BY_VULKAN}

@@ -41,6 +41,7 @@ from tests.gpu.spirv.spirv_tools import (
     barriers,
     capabilities,
     extensions,
+    matrices,
     shared_accesses,
     vectors_shared,
 )
@@ -149,6 +150,24 @@ def test_what_the_code_asks_of_a_device(in_matrices: list[Shader]) -> None:
     assert {*barriers(shader)} == {0x6108}
     # Slices, what an item holds of them meanwhile, and what it is handed.
     assert vectors_shared(shader) == 5
+
+
+@pytest.mark.parametrize(
+    ("transposed", "layouts"), [((0, 1), {0: 0, 1: 1}), ((1, 0), {0: 1, 1: 0})]
+)
+def test_which_matrix_is_which(
+    in_matrices: list[Shader], transposed: tuple[int, int], layouts: dict[int, int]
+) -> None:
+    """Loops that stand in for matrices show neither uses nor layouts; strides count vectors."""
+    tile = TILES["4x4-4"]
+    product("vulkan", "matmul", transposed, [noise(64, 64)] * 2, (64, 64), of_tile(tile))
+    types, loads = matrices(in_matrices[0])
+    assert types == dict.fromkeys(range(3), (3, 16, 16))
+    assert {use: layout for use, layout, _ in loads} == layouts
+    height = tile.rows * H200.group // tile.share // 16
+    along_sum = transposed == (0, 1)
+    rows = (tile.terms, tile.terms) if along_sum else (height, tile.columns * 16)
+    assert {use: stride for use, _, stride in loads} == {n: (rows[n] + 8) // 4 for n in (0, 1)}
 
 
 def test_the_size_of_subgroups_goes_with_the_code(in_matrices: list[Shader]) -> None:

@@ -12,7 +12,7 @@ _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
 _TYPE_POINTER, _VARIABLE, _STORAGE_BUFFER, _WORKGROUP = 32, 59, 12, 4
 _TYPE_VECTOR, _TYPE_ARRAY, _LOAD, _STORE, _COMPOSE = 23, 28, 61, 62, 80
 _CONSTANT, _CONTROL_BARRIER = 43, 224
-_MATRIX_LOAD, _MATRIX_STORE = 4457, 4458
+_MATRIX_TYPE, _MATRIX_LOAD, _MATRIX_STORE, _MATRIX_MULTIPLY = 4456, 4457, 4458, 4459
 _SELECTION_MERGE, _BRANCH = 247, 250
 _PHI = 245
 # Shifts to the right, and the `and` of bits.
@@ -160,6 +160,31 @@ def shared_accesses(shader: Shader) -> list[int]:
         for pointer, said in [places.get(words[0] & 0xFFFF, (0, 0))]
         if pointer and words[pointer] in shared
     ]
+
+
+def matrices(shader: Shader) -> tuple[dict[int, tuple[int, ...]], set[tuple[int, int, int]]]:
+    """Returns what matrices of each use are, and how they are loaded.
+
+    That is scope, rows and columns by use, and use, layout and stride of each load. The first two
+    operands of each product have to be of the uses 0 and 1, and its sums of 2.
+    """
+    found = list(_instructions(shader))
+    constants = {words[2]: words[3] for words in found if _is(words, _CONSTANT)}
+    types = {
+        words[1]: tuple(constants[each] for each in words[3:])
+        for words in found
+        if _is(words, _MATRIX_TYPE)
+    }
+    of = {words[2]: words[1] for words in found if _is(words, _LOAD) and words[1] in types}
+    for words in found:
+        if _is(words, _MATRIX_MULTIPLY):
+            assert [types[of[each]][3] for each in words[3:6]] == [0, 1, 2]
+    loads = {
+        (types[words[1]][3], constants[words[4]], constants[words[5]])
+        for words in found
+        if _is(words, _MATRIX_LOAD)
+    }
+    return {use: tuple(rest) for *rest, use in types.values()}, loads
 
 
 def _is(words: Sequence[int], op: int) -> bool:
