@@ -20,6 +20,8 @@ Slice = Callable[[ir.Expr, ir.Expr, int], ir.Expr]
 _SUM = "float32"
 # Items of a group along the columns of a tile.
 ACROSS = 16
+# Numbers that an item reads of shared memory at once, at most.
+AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,18 @@ class Accumulators:
         rows: of results.
         columns: of results.
         arithmetic: of the product.
+        most: columns of an item that may lie side by side.
 
     Attributes:
         results: float32[rows, columns], in registers.
         wide: columns of an item that lie side by side in the tile.
     """
 
-    def __init__(self, rows: int, columns: int, arithmetic: Arithmetic) -> None:
+    def __init__(
+        self, rows: int, columns: int, arithmetic: Arithmetic, most: int = AT_ONCE
+    ) -> None:
         self._terms = arithmetic.terms
-        self._high, self.wide = _neighbours(rows), _neighbours(columns)
+        self._high, self.wide = _neighbours(rows), min(_neighbours(columns), most)
         self.results = _registers((rows, columns), _SUM)
         self._rows = _read_at_once(rows, self._high)
         self._columns = _read_at_once(columns, self.wide)
@@ -125,7 +130,7 @@ def _across(vector: int | ir.Expr, x: ir.Expr, wide: int) -> ir.Expr:
 
 def _neighbours(count: int) -> int:
     """Returns the number of elements to read at once."""
-    return next(n for n in (4, 2, 1) if count % n == 0)
+    return next(n for n in (AT_ONCE, 2, 1) if count % n == 0)
 
 
 def _lane(vector: ir.Expr, lane: int, lanes: int) -> ir.Expr:

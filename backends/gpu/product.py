@@ -10,6 +10,7 @@ Where the GPU multiplies float16, what the group shares is rounded to it (`multi
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from tvm import ir, tirx
@@ -17,7 +18,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812
 
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.matrix.tile import SubgroupTile
-from odtc.backends.gpu.multiply import ACROSS, Accumulators
+from odtc.backends.gpu.multiply import ACROSS, AT_ONCE, Accumulators
 from odtc.backends.gpu.product_results import Results, Stores, within
 from odtc.backends.gpu.product_slices import Copy, ProductOperand, Shared, Slices
 from odtc.backends.gpu.tiling import ProductExtent, Tiling, parts_of, tiling_of
@@ -25,6 +26,11 @@ from odtc.backends.kernels.common.places import index
 
 # Parts of a sum that are on their way at once.
 _PARTS_AT_ONCE = 16
+# Terms of a product that takes as long to store as to multiply, at most: the tails of such products
+# are what they wait for.
+_FEW_TERMS = 160
+# Tiles of a row of a product, for one that goes over its edge: so many that most don't.
+_TILES_FOR_ONE = 4
 
 
 def emit_product(
@@ -90,7 +96,12 @@ def _emit_tiles(
         n, part = (task, index(0)) if tiling.splits == 1 else _both(task, tiling.splits)
         near_left = Shared(tiling.arithmetic, height, left.along_sum)
         near_right = Shared(tiling.arithmetic, width, right.along_sum)
-        tile = SubgroupTile(tiling, (number, lane)) if tiling.grid else _ItemsTile(tiling, item)
+        to = results(part)
+        tile = (
+            SubgroupTile(tiling, (number, lane))
+            if tiling.grid
+            else _ItemsTile(tiling, item, _side_by_side(extent, to))
+        )
         m0, p0 = row_tile * height, column_tile * width
         begin = part * share
         end = tirx.min(begin + share, index(slices.count))
@@ -110,7 +121,7 @@ def _emit_tiles(
             for copy in copies:
                 copy.fetch(begin + step + 1, end)
             tile.add(near_left, near_right)
-        tile.store(extent, results(part), (n, m0, p0))
+        tile.store(extent, to, (n, m0, p0))
 
 
 def _items(subgroups: int) -> Any:
@@ -120,18 +131,28 @@ def _items(subgroups: int) -> Any:
     return T.thread_binding(subgroups, "threadIdx.y")
 
 
+def _side_by_side(extent: ProductExtent, results: Results) -> int:
+    """Columns of an item that may lie side by side.
+
+    In vectors, shared memory is read fastest. But results that are stored one at a time then lie
+    apart in each store of a group: of few terms it is better that items have neighbours.
+    """
+    return AT_ONCE if extent.depth > _FEW_TERMS else results.lanes(AT_ONCE)
+
+
 class _ItemsTile:
     """The sums of a group's tile, some rows by some columns of each of its items.
 
     Args:
         tiling: of the product.
         item: its number.
+        most: columns of an item that may lie side by side.
     """
 
-    def __init__(self, tiling: Tiling, item: ir.Expr) -> None:
+    def __init__(self, tiling: Tiling, item: ir.Expr, most: int) -> None:
         self._tiling, self._x = tiling, item % ACROSS
         self._row = item // ACROSS * tiling.rows
-        self._sums = Accumulators(tiling.rows, tiling.columns, tiling.arithmetic)
+        self._sums = Accumulators(tiling.rows, tiling.columns, tiling.arithmetic, most)
 
     def add(self, left: Shared, right: Shared) -> None:
         """Emits what a slice of both operands adds."""
@@ -140,12 +161,34 @@ class _ItemsTile:
     def store(
         self, extent: ProductExtent, results: Results, first: tuple[ir.Expr, ir.Expr, ir.Expr]
     ) -> None:
-        """Emits the stores of an item's results; `first` is the place of the tile's first one."""
-        n, m0, p0 = first
-        lanes = results.lanes(self._sums.wide)
-        vectors = self._tiling.columns // lanes
-        stores = Stores(results, lanes, vectors)
+        """Emits the stores of an item's results; `first` is the place of the tile's first one.
+
+        Where results are stored one at a time, a tile that does not go over the edge of the columns
+        does so without a branch for each.
+        """
         size = self._tiling.height, self._tiling.width
+        lanes = results.lanes(self._sums.wide)
+        stores = Stores(results, lanes, self._tiling.columns // lanes)
+        inner = replace(extent, columns=extent.columns // size[1] * size[1])
+        if lanes > 1 or extent == inner or extent.columns < _TILES_FOR_ONE * size[1]:
+            self._store(extent, stores, lanes, first)
+            return
+        with T.If(first[2] < inner.columns):
+            with T.Then():
+                self._store(inner, stores, lanes, first)
+            with T.Else():
+                self._store(extent, stores, lanes, first)
+
+    def _store(
+        self,
+        extent: ProductExtent,
+        stores: Stores,
+        lanes: int,
+        first: tuple[ir.Expr, ir.Expr, ir.Expr],
+    ) -> None:
+        """Emits the stores of vectors of so many, of those that are inside of an extent."""
+        n, m0, p0 = first
+        size, vectors = (self._tiling.height, self._tiling.width), self._tiling.columns // lanes
 
         def place(i: ir.Expr, j: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
             return n, m0 + self._row + i, p0 + self._sums.column(j * lanes, self._x)

@@ -61,6 +61,7 @@ class Accesses:
     def __init__(self, kernel: tirx.PrimFunc, of: Callable[[Any], bool]) -> None:
         self._values: dict[Any, np.ndarray] = {}
         self._loops, self._kernel, self._is_looked_at = 0, kernel, of
+        self._items: Any = None
 
     def outside(self) -> list[str]:
         """Accesses beyond their buffer, as text; each buffer of the kernel is one of its own."""
@@ -72,6 +73,18 @@ class Accesses:
         known = [each for each in found if each is not None]
         assert known, "a kernel without such memory"
         return [each for each in known if each]
+
+    def step_of_items(self) -> int:
+        """From the last index of the last access to that of the item beside, of the first group."""
+        *_, (_, indices, _) = (
+            access for access in self._of(self._kernel.body, []) if self._is_looked_at(access[0])
+        )
+        last = indices[-1]
+        places = self._number(last.base if isinstance(last, tirx.Ramp) else last)
+        assert self._items is not None
+        axis = places.ndim - self._values[self._items].ndim
+        first = np.moveaxis(places, axis, 0)
+        return int(first[1].ravel()[0] - first[0].ravel()[0])
 
     def _is_outside(self, buffer: Any, indices: Sequence[ir.Expr], tests: Tests) -> str | None:
         """The buffer's name; empty if its place is inside, and None where that is not known."""
@@ -148,6 +161,9 @@ class Accesses:
             axes = itertools.repeat(1, self._loops)
             self._values[loop.loop_var] = np.arange(int(loop.extent)).reshape(-1, *axes)
             self._loops += 1
+            of = loop.thread_binding
+            if of is not None and of.thread_tag == "threadIdx.x":
+                self._items = loop.loop_var
 
     def _name(self, variable: Any, value: ir.Expr) -> None:
         # A number of another kind is no part of a place.

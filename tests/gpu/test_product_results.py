@@ -71,7 +71,11 @@ def where(read: Sequence[tirx.Buffer], at: Sequence[ir.Expr], value: ir.Expr) ->
 
 
 # Of whole vectors of four and of two, and of neither; tiles that are whole, and that are not.
-SIZES = [(64, 16, 128), (70, 20, 140), (37, 9, 78), (37, 9, 45), (5, 64, 4)]
+SIZES = [
+    *((64, 16, 128), (70, 20, 140), (37, 9, 78), (37, 9, 45), (5, 64, 4)),
+    # Of few terms and of many, in some tiles that are whole and one that is not.
+    *((37, 9, 1101), (9, 170, 1030)),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,3 +138,15 @@ def test_results_and_what_tails_read_are_vectors(made: list[Shader]) -> None:
     without, with_tail = made
     assert vectors_stored(without) == vectors_stored(with_tail) == 1
     assert vectors_loaded(with_tail) == vectors_loaded(without) + 2
+
+
+@pytest.mark.parametrize(
+    ("depth", "columns", "apart"), [(16, 96801, 1), (16, 96802, 2), (16, 96804, 4), (170, 96801, 4)]
+)
+def test_items_store_neighbours_where_a_product_has_few_terms(
+    depth: int, columns: int, apart: int
+) -> None:
+    shapes = [(64, depth), (depth, columns), (64, columns)]
+    kernel = kernel_of("vulkan", ("matmul", (0, 0)), shapes, lambda _, __, value: value, LARGE)
+    stored = Accesses(kernel, lambda buffer: is_tensor(buffer) and buffer.shape[1] == columns)
+    assert stored.step_of_items() == apart
