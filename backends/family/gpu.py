@@ -10,7 +10,7 @@ from odtc.backends.gpu.attention.rules import gpu_attention_rules, has_kernel
 from odtc.backends.gpu.concat import concat_rules
 from odtc.backends.gpu.grouped.loops import GROUPED_LOOPS
 from odtc.backends.gpu.grouped.rules import grouped_rules as gpu_grouped_rules
-from odtc.backends.gpu.machine import PHONE, Gpu
+from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.max_pool2d import max_pool2d_rules as gpu_max_pool2d_rules
 from odtc.backends.gpu.product_loops import GPU_LOOPS
 from odtc.backends.gpu.rows.batch_norm import gpu_batch_norm_rules
@@ -39,6 +39,11 @@ from odtc.passes.memory.device_workspaces import LiftDeviceWorkspaces
 
 # What lets TVM write the code of a GPU's kernels.
 GPU_CODE = {"opencl": compact_source, "vulkan": spirv_code}
+
+
+# Buffers of a launch of grouped updates through Vulkan, where the device is not named: GPUs that
+# are no phone's take so many, and so does Mesa's driver for CPUs.
+_USUAL_BUFFERS = 32
 
 
 # How kernels without a form for GPUs are written for one: each item has some scalars.
@@ -85,9 +90,9 @@ def _buffers(target: Target, gpu: Gpu) -> int | None:
 
 
 def _update_buffers(target: Target, gpu: Gpu) -> int:
-    """Buffers of a launch of grouped updates; what any GPU takes, where the device is not named."""
+    """Buffers of a launch of grouped updates."""
     if target.kind == "vulkan":
-        return gpu.buffers or PHONE.buffers or 0
+        return gpu.buffers or _USUAL_BUFFERS
     # A pointer, and where the tensor begins.
     return gpu.argument_bytes // 16
 
