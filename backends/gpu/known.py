@@ -14,7 +14,11 @@ from dataclasses import replace
 
 from odtc.backends.cost.gpu_rates import MEASURED
 from odtc.backends.gpu.machine import LARGE, PHONE, Gpu
-from odtc.backends.gpu.tile_speeds import OF_H200_MATRICES, OF_H200_VULKAN
+from odtc.backends.gpu.tile_speeds import (
+    ATTENTION_OF_VULKAN,
+    OF_H200_MATRICES,
+    OF_H200_VULKAN,
+)
 
 _SHARED = 32 << 10
 _BY_OPENCL, _BY_BOTH = frozenset({"opencl"}), frozenset({"opencl", "vulkan"})
@@ -28,7 +32,15 @@ _ADRENO_SMALL = replace(_ADRENO_6, local_bytes=PHONE.local_bytes)
 # Arm advises against groups of more than 64 items, which cannot be split where they share memory,
 # and says that an item has 64 registers: a tile of 8 x 8 sums would fill them. As many items as
 # elsewhere are more groups.
-_MALI = replace(PHONE, group=64, accumulators=16, groups=512, local_bytes=_SHARED, half=_BY_OPENCL)
+_MALI = replace(
+    PHONE,
+    group=64,
+    accumulators=16,
+    attention_sums=32,
+    groups=512,
+    local_bytes=_SHARED,
+    half=_BY_OPENCL,
+)
 # Of the newest nobody has published how much a group may share.
 _MALI_NEW = replace(_MALI, local_bytes=PHONE.local_bytes)
 _FIFTH = replace(_MALI, half=_BY_BOTH)
@@ -45,10 +57,10 @@ def _each(family: str, names: str, gpu: Gpu) -> Iterable[tuple[str, Gpu]]:
 
 
 # NVIDIA's compiler for Vulkan (seen on an H100 in 2026) makes wrong code of divisions in indices of
-# 64 bits, which lavapipe and its own compiler for OpenCL get right. With 8 rows of an item
-# attention's gradient took 0.37 ms of BERT-base there and 0.28 with 4, where through OpenCL it
-# takes 0.20 and 0.27.
-_LARGE_BY_VULKAN = replace(LARGE, offset_bits=32, tiles=OF_H200_VULKAN, attention_rows=4)
+# 64 bits, which lavapipe and its own compiler for OpenCL get right.
+_LARGE_BY_VULKAN = replace(
+    LARGE, offset_bits=32, tiles=OF_H200_VULKAN, attention=ATTENTION_OF_VULKAN
+)
 _H200 = replace(
     _LARGE_BY_VULKAN,
     half=frozenset({"vulkan"}),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from odtc.backends.cost.gpu_rates import OF_H100, OF_PHONES, Rates
 from odtc.backends.decisions import MachineModel
-from odtc.backends.gpu.tile_speeds import OF_H200, TileSpeed
+from odtc.backends.gpu.tile_speeds import ATTENTION, OF_H200, AttentionSpeed, TileSpeed
 from odtc.backends.gpu.tile_speeds import OF_PHONES as TILES_OF_PHONES
 
 
@@ -19,7 +19,8 @@ class Gpu(MachineModel):
         units: that compute groups at once; 1 where that is not known.
         tiles: of products, with their speeds.
         rates: what it computes and moves in a second.
-        attention_rows: of scores that an item has at once, at most.
+        attention: tiles of scores, with their speeds.
+        attention_sums: most sums that an item holds in attention.
         split_bytes: most bytes of such parts.
         offset_bits: width of an element's offset in an arena.
         most_items: most work-items of a group.
@@ -38,7 +39,8 @@ class Gpu(MachineModel):
     units: int = 1
     tiles: tuple[TileSpeed, ...] = TILES_OF_PHONES
     rates: Rates = OF_PHONES
-    attention_rows: int = 8
+    attention: tuple[AttentionSpeed, ...] = ATTENTION
+    attention_sums: int = 128
     split_bytes: int = 4 << 20
     offset_bits: int = 32
     most_items: int = 256
@@ -64,6 +66,7 @@ LARGE = Gpu(
     units=132,
     tiles=OF_H200,
     rates=OF_H100,
+    attention_sums=160,
     split_bytes=64 << 20,
     offset_bits=64,
     local_bytes=32 << 10,

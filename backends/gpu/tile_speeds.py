@@ -1,4 +1,4 @@
-"""How fast tiles of a product are, relative to the fastest one of the same GPU."""
+"""How fast tiles of products and of attention are, relative to the fastest of the same GPU."""
 
 from dataclasses import dataclass
 
@@ -81,4 +81,42 @@ OF_H200_MATRICES = (
     TileSpeed(8, 8, 4, 32, 0.7),
     TileSpeed(4, 4, 2, 32, 0.67),
     TileSpeed(4, 4, 4, 32, 0.4),
+)
+
+
+@dataclass(frozen=True)
+class AttentionSpeed:
+    """A tile that attention may take (`backends/gpu/attention/tile.py`).
+
+    Attributes:
+        rows: scores of a work-item along the rows.
+        columns: along the columns.
+        down: items of a group along the rows.
+        terms: of the sums of a slice.
+        speed: scores a second, where the GPU has as many tiles as it likes.
+    """
+
+    rows: int
+    columns: int
+    down: int
+    terms: int
+    speed: float
+
+
+# Larger ones read less of what the group shares for each product, but are further over the edge of
+# what there is. Rows of a tile are a multiple of 32, as `attention/memory.py` assumes. Speeds are
+# of an H200, of 128 to 512 steps of 64 elements; those of 4 x 2 and 2 x 2 are estimates.
+ATTENTION = (
+    AttentionSpeed(8, 4, 8, 16, 1.0),
+    AttentionSpeed(8, 4, 8, 8, 0.9),
+    AttentionSpeed(4, 4, 8, 16, 0.78),
+    AttentionSpeed(4, 2, 8, 16, 0.5),
+    AttentionSpeed(2, 2, 16, 16, 0.4),
+)
+# NVIDIA's compiler for Vulkan takes 171 to 199 registers of an item for slices of 16 terms by 8 x 4
+# scores, so that few groups run at a time.
+ATTENTION_OF_VULKAN = (
+    AttentionSpeed(8, 4, 8, 8, 1.0),
+    AttentionSpeed(4, 4, 8, 16, 0.95),
+    *ATTENTION[3:],
 )

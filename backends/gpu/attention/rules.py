@@ -6,7 +6,7 @@ from tvm import relax
 
 from odtc.backends.gpu.attention.backward import attention_gradient_on_gpu
 from odtc.backends.gpu.attention.forward import attention_on_gpu
-from odtc.backends.gpu.attention.tile import AttentionTile, tile_of
+from odtc.backends.gpu.attention.tile import AttentionTile
 from odtc.backends.gpu.machine import Gpu
 from odtc.backends.kernels.attention.layout import Heads
 from odtc.backends.kernels.attention.rules import Rule, heads_of, rules_of_kernels
@@ -33,3 +33,19 @@ def has_kernel(gpu: Gpu) -> Callable[[relax.Call], bool]:
     scores would go to memory and back.
     """
     return lambda call: tile_of(heads_of(call), gpu) is not None
+
+
+def tile_of(heads: Heads, gpu: Gpu) -> AttentionTile | None:
+    """The fastest tile that a GPU has registers and shared memory for, if there is any."""
+    tiles = {
+        AttentionTile(each.rows, each.columns, each.down, each.terms): each.speed
+        for each in gpu.attention
+    }
+    fitting = [
+        tile
+        for tile in tiles
+        if tile.items <= min(gpu.group, gpu.most_items)
+        and tile.local_bytes(heads) <= gpu.local_bytes
+        and tile.sums(heads) <= gpu.attention_sums
+    ]
+    return min(fitting, key=lambda tile: tile.scores(heads) / tiles[tile], default=None)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from odtc.backends.gpu.machine import Gpu
 from odtc.backends.gpu.multiply import ACROSS, Arithmetic
 from odtc.backends.kernels.attention.layout import Heads
 
@@ -25,7 +24,7 @@ class AttentionTile:
     rows: int
     columns: int
     down: int
-    terms: int = 16
+    terms: int
 
     @property
     def items(self) -> int:
@@ -65,34 +64,17 @@ class AttentionTile:
         """Bytes of what a group shares."""
         return sum(self.numbers(heads)) * _FLOAT
 
+    def scores(self, heads: Heads) -> int:
+        """That are computed of a head, those past the last step too: by queries and by keys."""
+        queries, keys = heads.queries, heads.keys
+        return sum(
+            _whole(steps, self.height) * _whole(others, self.width)
+            for steps, others in ((queries, keys), (keys, queries))
+        )
+
     def sums(self, heads: Heads) -> int:
         """That an item holds at once, at most: adjoints of scores, of keys and of values."""
         return self.rows * (self.columns + sum(map(columns_of, _sizes(heads))))
-
-
-# Larger ones read less of what the group shares for each product. Rows of a tile are a multiple of
-# 32, as `memory` assumes.
-TILES = (
-    AttentionTile(8, 4, 8),
-    AttentionTile(4, 4, 16, 8),
-    AttentionTile(4, 2, 8),
-    AttentionTile(2, 2, 16),
-)
-
-
-def tile_of(heads: Heads, gpu: Gpu) -> AttentionTile | None:
-    """The first tile that a GPU has registers and shared memory for, if there is any."""
-    return next(
-        (
-            tile
-            for tile in TILES
-            if tile.rows <= gpu.attention_rows
-            and tile.items <= min(gpu.group, gpu.most_items)
-            and tile.local_bytes(heads) <= gpu.local_bytes
-            and tile.sums(heads) <= 2 * gpu.accumulators
-        ),
-        None,
-    )
 
 
 def columns_of(size: int) -> int:
@@ -102,3 +84,8 @@ def columns_of(size: int) -> int:
 
 def _sizes(heads: Heads) -> tuple[int, int]:
     return heads.width, heads.depth
+
+
+def _whole(steps: int, part: int) -> int:
+    """Steps of so many whole parts as hold them."""
+    return -(-steps // part) * part
