@@ -26,7 +26,7 @@ from odtc.backends.cpus import (
     tvm_cpu,
     with_name,
 )
-from odtc.backends.gpu.known import GPUS, OF_HOSTS
+from odtc.backends.gpu.known import OF_HOSTS, known_gpu
 from odtc.backends.gpu.machine import PHONE, Gpu
 from odtc.backends.target_options import OPTIONS
 from odtc.core.errors import UnsupportedError, UsageError
@@ -202,7 +202,9 @@ class Target:
 
 def gpu_of(target: Target) -> Gpu:
     """The GPU that a target's kernels are made for."""
-    return GPUS[target.gpu] if target.gpu else OF_HOSTS.get(target.name, PHONE)
+    if target.gpu:
+        return known_gpu(target.gpu, target.kind)
+    return OF_HOSTS.get(target.name, PHONE)
 
 
 def targets() -> tuple[Target, ...]:

@@ -92,6 +92,20 @@ GPUS: dict[str, Gpu] = dict(
     )
 )
 
+# Those that take other shapes through OpenCL.
+_H200_BY_OPENCL = replace(LARGE, local_bytes=_H200.local_bytes)
+_BY_OPENCL_ALONE = {"nvidia-h100": _H200_BY_OPENCL, "nvidia-h200": _H200_BY_OPENCL}
+
 # Whatever device is there. Shaders of NVIDIA's compiler and of lavapipe may have float16, but
 # products that round to it, and multiply by items, took 1.3 times as long on an H200.
 OF_HOSTS = {"host-opencl": LARGE, "host-vulkan": _LARGE_BY_VULKAN}
+
+
+def known_gpu(name: str, interface: str) -> Gpu:
+    """A GPU by its name, as an interface shows it.
+
+    Args:
+        name: of `GPUS`.
+        interface: by TVM's name of its targets.
+    """
+    return _BY_OPENCL_ALONE.get(name, GPUS[name]) if interface == "opencl" else GPUS[name]

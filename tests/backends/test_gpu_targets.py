@@ -2,10 +2,10 @@
 
 import pytest
 
-from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.known import GPUS, known_gpu
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.tiling import ProductExtent, tiling_of
-from odtc.backends.targets import parse_target
+from odtc.backends.targets import gpu_of, parse_target
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,21 @@ def test_which_gpus_compute_in_float16(gpu: str, opencl: bool, vulkan: bool):
         assert not parse_target(f"android-{kind}").has_half_arithmetic
 
 
+def test_a_gpu_has_the_shapes_that_suit_the_interface():
+    named, usual = "host-{}{{gpu=nvidia-h200}}", "host-{}"
+    for kind in ("opencl", "vulkan"):
+        ways = [gpu_of(parse_target(each.format(kind))) for each in (named, usual)]
+        assert ways[0].tiles == ways[1].tiles
+        assert ways[0].attention == ways[1].attention
+        assert ways[0].offset_bits == ways[1].offset_bits
+    assert gpu_of(parse_target(named.format("opencl"))).subgroup == 0
+    assert gpu_of(parse_target(named.format("vulkan"))).subgroup > 0
+
+
+@pytest.mark.parametrize("kind", ["opencl", "vulkan"])
 @pytest.mark.parametrize("name", sorted(GPUS))
-def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str):
-    gpu = GPUS[name]
+def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str, kind: str):
+    gpu = known_gpu(name, kind)
     assert gpu.group <= gpu.most_items
     assert gpu.group & (gpu.group - 1) == 0
     # What is known of a GPU is never less than what is taken for granted of all.

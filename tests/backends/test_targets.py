@@ -19,7 +19,7 @@ from odtc.backends.cpus import (
     told_features,
 )
 from odtc.backends.families import family_of
-from odtc.backends.gpu.known import GPUS
+from odtc.backends.gpu.known import GPUS, known_gpu
 from odtc.backends.kernels.product.tile import Machine
 from odtc.backends.targets import Target, gpu_of, parse_target, targets
 from odtc.core.errors import UnsupportedError, UsageError
@@ -78,7 +78,7 @@ def test_the_gpu_is_part_of_the_spec(name: str, gpu: str):
     target = parse_target(f"{name}{{gpu={gpu}}}")
     assert target.spec == f"{name}{{gpu={gpu}}}"
     assert parse_target(target.spec) == target
-    assert gpu_of(target) == GPUS[gpu]
+    assert gpu_of(target) == known_gpu(gpu, target.kind)
 
 
 @pytest.mark.parametrize(
