@@ -54,8 +54,9 @@ static int has_instructions(void) {
   return !odtc_check_cpu("sha2", &none);
 }
 
-/* As text, since compilers differ in what they call these, and in which options they want for them. */
-#define CRYPTO ".arch_extension crypto\n\t"
+/* As text, since compilers differ in what they call these, and in which options they want for them. Clang 14 takes
+   the extension `crypto`, and then refuses these all the same. */
+#define SHA2 ".arch_extension sha2\n\t"
 
 static void take(uint32_t state[8], const uint8_t *data, size_t blocks) {
   words abcd, efgh;
@@ -69,10 +70,10 @@ static void take(uint32_t state[8], const uint8_t *data, size_t blocks) {
       words m, before = abcd, next = w[0];
       memcpy(&m, ODTC_SHA256_ROUNDS + 4 * i, sizeof m);
       m += w[0];
-      __asm__(CRYPTO "sha256h %q0, %q1, %2.4s" : "+w"(abcd) : "w"(efgh), "w"(m));
-      __asm__(CRYPTO "sha256h2 %q0, %q1, %2.4s" : "+w"(efgh) : "w"(before), "w"(m));
-      __asm__(CRYPTO "sha256su0 %0.4s, %1.4s" : "+w"(next) : "w"(w[1]));
-      __asm__(CRYPTO "sha256su1 %0.4s, %1.4s, %2.4s" : "+w"(next) : "w"(w[2]), "w"(w[3]));
+      __asm__(SHA2 "sha256h %q0, %q1, %2.4s" : "+w"(abcd) : "w"(efgh), "w"(m));
+      __asm__(SHA2 "sha256h2 %q0, %q1, %2.4s" : "+w"(efgh) : "w"(before), "w"(m));
+      __asm__(SHA2 "sha256su0 %0.4s, %1.4s" : "+w"(next) : "w"(w[1]));
+      __asm__(SHA2 "sha256su1 %0.4s, %1.4s, %2.4s" : "+w"(next) : "w"(w[2]), "w"(w[3]));
       w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = next;
     }
     abcd += abcd_before, efgh += efgh_before;
