@@ -9,14 +9,15 @@ from odtc.charts.chart import Axis, Chart
 from odtc.charts.file import svg
 from odtc.charts.rows import Dot, Line, Points
 from odtc.charts.scales import around_one
-from odtc.comparison.results import Result, results_of
+from odtc.comparison.results import Result
 from odtc.report.html import mark_of_engine
 from odtc.report.read import read
 
 PICTURE = ROOT / "docs" / "pictures" / "peers.svg"
 # Narrow, so that its texts can be read on a phone.
 _WIDTH, _HEIGHT = 420, 440
-PICTURED = ("tx2", "zoo")
+# The file of the rows of README's table and picture, in docs/results.
+README_ROWS = "readme"
 _PEERS = {"pytorch": "PyTorch", "onnxruntime-training": "onnxruntime-training"}
 
 
@@ -26,22 +27,20 @@ def pictures() -> Iterator[tuple[Path, str]]:
 
 
 def peers_chart() -> Chart:
-    """A point for each network and batch of docs/results.md, with one thread."""
+    """A point for each network of README's table, and each peer."""
     found = [
         each
-        for file in PICTURED
-        for each in results_of(read([RESULTS / f"{file}.jsonl"]).rows[0])
-        if each.engine in _PEERS and each.setting.threads == 1
-        if each.ratio and each.memory_ratio
+        for each in read([RESULTS / f"{README_ROWS}.jsonl"]).results
+        if each.engine in _PEERS and each.ratio and each.memory_ratio
     ]
     places = {name: [each for each in found if each.engine == name] for name in _PEERS}
     time = around_one([each.ratio.median for each in found if each.ratio])
     memory = around_one([each.memory_ratio for each in found if each.memory_ratio])
-    batches = " and ".join(map(str, sorted({each.setting.batch for each in found})))
     networks = {each.setting.model for each in found}
+    (batch,) = {each.setting.batch for each in found}
     return Chart(
         "A training step of others, over odtc's",
-        f"{len(networks)} networks, batches {batches}, one thread. Right of 1 odtc is faster, "
+        f"{len(networks)} networks, batch {batch}, one thread. Right of 1 odtc is faster, "
         "above 1 it needs less memory, net of what a process has after its imports.",
         Axis(time, "their time over odtc's"),
         Axis(memory, "their memory over odtc's"),

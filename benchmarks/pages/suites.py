@@ -11,21 +11,16 @@ from typing import Any
 from benchmarks.pages.adapter_losses import adapter_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.measured import busy_text, when_text
+from benchmarks.pages.picture import README_ROWS
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.text import listed, number, table
-from odtc.comparison.results import Result, results_of
+from odtc.comparison.results import Result, by_setting
 from odtc.comparison.row import Setting
 from odtc.report.markdown import markdown
 from odtc.report.read import Material, read
 
 SUITES = "comparison/suites"
 _ON_PAGE = ".jsonl"
-# README's table: models at batch 4, each with the file of its row.
-_README = (
-    *(("squeezenet", "tx2"), ("mobilenet_v2", "zoo"), ("googlenet", "tx2"), ("resnet18", "zoo")),
-    *(("resnet50", "tx2"), ("zoo/densenet121", "zoo"), ("vgg16", "tx2"), ("bert_base", "tx2")),
-)
-SHOWN_IN_README = frozenset(stem for _, stem in _README)
 _SAID = ("torch", "onnxruntime-training")
 _PEERS = {"pytorch": "PyTorch", "onnxruntime-training": "onnxruntime-training"}
 
@@ -101,13 +96,18 @@ def _words(run: Mapping[str, Any]) -> str:
 
 
 def one_thread() -> list[str]:
-    """README's table, of rows that docs/results.md has, and what it comes to."""
-    chosen = [_of(model, stem) for model, stem in _README]
+    """README's table, a line for each network of its rows, and what it comes to."""
+    material = _material(README_ROWS)
+    (head,) = material.heads
+    chosen = [
+        (setting.model, {each.engine: each for each in group})
+        for setting, group in by_setting(material.results)
+    ]
     heads = ("model", "odtc, ms", "compile, s")
     for name in _PEERS.values():
         heads += (f"{name}: time", "memory, net", "memory, in all")
     rows = []
-    for (model, _), by_engine in zip(_README, chosen, strict=True):
+    for model, by_engine in chosen:
         ours = by_engine["odtc"]
         assert ours.step
         rows.append(
@@ -119,18 +119,13 @@ def one_thread() -> list[str]:
             )
         )
     runs = {run["file"]: run for run in read_result(SUITES).runs}
-    shown = [runs[f"{stem}{_ON_PAGE}"] for _, stem in _README]
-    head = _material(_README[0][1]).heads[0]
+    run = runs[f"{README_ROWS}{_ON_PAGE}"]
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
     where = "one core" if head["machine"]["cores"] == 1 else "one thread"
-    busy = "".join(
-        f"; {each}" for each in dict.fromkeys(t for run in shown for t in busy_text(run))
-    )
-    ages = " and ".join(dict.fromkeys(map(when_text, shown)))
-    said = f"Measured on {head['machine']['cpu']}, {where}; {versions}{busy}; {ages}."
-    remarks = [run["remark"] for run in shown if run.get("remark")]
-    more = "".join(f" Rows are {each}." for each in dict.fromkeys(remarks))
-    return [_in_short(chosen), "", *table(heads, rows), "", f"{said}{more}"]
+    busy = "".join(f"; {each}" for each in busy_text(run))
+    said = f"Measured on {head['machine']['cpu']}, {where}; {versions}{busy}; {when_text(run)}."
+    more = f" Rows are {run['remark']}." if run.get("remark") else ""
+    return [_in_short([each for _, each in chosen]), "", *table(heads, rows), "", f"{said}{more}"]
 
 
 def _in_short(chosen: Sequence[Mapping[str, Result]]) -> str:
@@ -156,9 +151,3 @@ def _ratios(peer: Result) -> Iterator[str]:
 
 def _whole(peer: Result) -> float | None:
     return peer.peak / peer.own.peak if peer.peak and peer.own.peak else None
-
-
-def _of(model: str, stem: str) -> dict[str, Result]:
-    setting = Setting(model, 4, 1)
-    (rows,) = _material(stem).rows
-    return {each.engine: each for each in results_of(rows) if each.setting == setting}

@@ -24,6 +24,8 @@ from odtc.core.disk.locks import take_lock
 
 # Seconds in which a suite may get a row or more.
 _WORTH_IT = 120
+# Minutes from which on a time is told in hours.
+_IN_HOURS = 90
 # Files that are named of those that differ.
 _SHOWN = 5
 
@@ -91,7 +93,7 @@ def main(
     if options.list:
         left = to_measure(items, again=options.again)
         kept = fitting(left, options.time / 60) if options.time else items
-        total = _hours([each for each in left if each in kept])
+        total = _how_long([each for each in left if each in kept])
         console.print(table_of(kept), f"{total} to measure", sep="")
         return 0
     if not place.commit:
@@ -119,9 +121,10 @@ def _files(count: int) -> str:
     return "1 file is" if count == 1 else f"{count} files are"
 
 
-def _hours(items: Sequence[Item]) -> str:
+def _how_long(items: Sequence[Item]) -> str:
     minutes = sum(each.minutes for each in items)
-    return f"{len(items)} file{'s' * (len(items) != 1)}, about {minutes / 60:.1f} hours"
+    time = f"{minutes:.0f} min" if minutes < _IN_HOURS else f"{minutes / 60:.1f} hours"
+    return f"{len(items)} file{'s' * (len(items) != 1)}, about {time}"
 
 
 def _beside(age: Age) -> str:
@@ -141,7 +144,7 @@ def _measure(items: Sequence[Item], place: Place, seconds: float | None, *, agai
         chosen = fit
         # A suite goes on where it was; so it gets the time that is left at the end.
         part = next((each.row for each in left if each.row.kind is Kind.SUITE), None)
-    say(f"{_hours(chosen)}, of commit {place.commit}; what they say is in {place.logs}")
+    say(f"{_how_long(chosen)}, of commit {place.commit}; what they say is in {place.logs}")
     deadline = None if seconds is None else time.monotonic() + seconds
     with _told_to_end() as told:
         try:

@@ -5,8 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.pages.picture import PICTURED
-from benchmarks.pages.suites import SHOWN_IN_README
+from benchmarks.pages.picture import README_ROWS
 from odtc.comparison.measures.measure import core_count
 
 
@@ -48,10 +47,9 @@ class Row:
     @property
     def is_of_readme(self) -> bool:
         """Whether README.md shows it."""
-        return self.name in _README
+        return self.name == README_ROWS
 
 
-_README = {*SHOWN_IN_README, *PICTURED}
 # Threads of a comparison, as far as a machine has cores for them.
 _THREADS = (1, 2, 4, 8)
 
@@ -82,8 +80,8 @@ def spelled(command: str, numbers: Sequence[str] | None = None) -> str:
     return apart.replace("THREADS", ",".join(numbers))
 
 
-def _suite(name: str, minutes: float, *options: str) -> Row:
-    commands = [f"odtc bench --suite {each} --threads THREADS --rounds 3" for each in options]
+def _suite(name: str, minutes: float, *options: str, threads: str = "THREADS") -> Row:
+    commands = [f"odtc bench --suite {each} --threads {threads} --rounds 3" for each in options]
     return Row(name, commands, minutes, kind=Kind.SUITE)
 
 
@@ -113,6 +111,7 @@ _TEN = (
 _SPLIT = "--batch 64 --shares none --allow-split-batchnorm --runs 1"
 
 ROWS: Sequence[Row] = (
+    _suite(README_ROWS, 30, "readme --steps 3 --with onnxruntime-training,pytorch", threads="1"),
     _suite("tx2", 170, "tx2 --batch 1,4 --steps 3"),
     _suite("zoo", 110, f"zoo --steps 3 --roofline {_PEERS}"),
     _bench("performance/demo", 2, "benchmarks.demo"),

@@ -45,7 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--suite",
         required=True,
         metavar="S",
-        help="tx2, emdl21 or zoo of odtc's repository, or a .toml file (see docs/comparison.md)",
+        help="tx2, emdl21, zoo or readme of odtc's repository, or a .toml file (see "
+        "docs/comparison.md)",
     )
     add("--models", default="", metavar="M,M", help="of the suite (default: all)")
     add("--batch", type=counts, default=[], metavar="N,N", help="(default: those of the suite)")

@@ -16,15 +16,15 @@ def item(name: str, date: str = "", minutes: float = 1, **more) -> Item:
 
 
 def test_the_readme_comes_first_then_the_oldest(place: Place) -> None:
-    for name, date in (("a", "2026-01-03"), ("b", "2026-01-02"), ("tx2", "2026-01-04")):
+    for name, date in (("a", "2026-01-03"), ("b", "2026-01-02"), ("readme", "2026-01-04")):
         run = {"date": date, "commit": "1234567"}
         (place.results / f"{name}.json").write_text(json.dumps({"runs": [run], "rows": []}))
     by_hand = Row("c", by_hand="needs a GPU")
-    found = items_of([by_hand, tiny("a"), tiny("b"), tiny("d"), tiny("tx2")], place)
-    assert [each.row.name for each in found] == ["tx2", "d", "b", "a", "c"]
+    found = items_of([by_hand, tiny("a"), tiny("b"), tiny("d"), tiny("readme")], place)
+    assert [each.row.name for each in found] == ["readme", "d", "b", "a", "c"]
     assert not any(each.age.is_current for each in found)
     assert found[2].age.kernels_changed is None
-    assert [each.row.name for each in to_measure(found)] == ["tx2", "d", "b", "a"]
+    assert [each.row.name for each in to_measure(found)] == ["readme", "d", "b", "a"]
     assert [each.row.name for each in named(found, ["a", "d"])] == ["d", "a"]
     with pytest.raises(ChoiceError, match="no result 'e'"):
         named(found, ["e"])

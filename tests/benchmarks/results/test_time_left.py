@@ -24,7 +24,7 @@ def test_a_list_measures_nothing(place: Place, capsys) -> None:
     assert measured(place, rows, "--list", "--for", "1min") == 0
     said = capsys.readouterr().out
     assert re.search(r"a\.json +no file +unknown +1 +python -m tiny a", said)
-    assert "1 file, about 0.0 hours to measure" in said
+    assert "1 file, about 1 min to measure" in said
     assert not asked(place)
     assert measured(place, rows, "--list") == 0
     said = capsys.readouterr().out

@@ -29,11 +29,13 @@ rows = [["digits", 1.5]]
 """
 
 
-@pytest.mark.parametrize("name", ["tx2", "emdl21", "zoo"])
-def test_suites_name_models_that_there_are(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"), [("tx2", 16), ("emdl21", 5), ("zoo", 13), ("readme", 8)]
+)
+def test_suites_name_models_that_there_are(name: str, count: int) -> None:
     suite = find_suite(name)
     assert set(suite.models) <= set(names())
-    assert len(set(suite.models)) == len(suite.models) == {"tx2": 16, "emdl21": 5, "zoo": 13}[name]
+    assert len(set(suite.models)) == len(suite.models) == count
     for table in suite.published:
         assert {len(row) for row in table["rows"]} == {len(table["heads"])}
     page = published([{"suite": {"published": suite.published}}])
