@@ -1,6 +1,7 @@
 """Kernels and passes of GPUs."""
 
 from dataclasses import replace
+from functools import partial
 
 from tvm.s_tir import transform as S  # noqa: N812
 
@@ -73,7 +74,7 @@ def gpu_family(target: Target, has_half: bool) -> Family:
         TakeOffsets(to_index=True),
         1,
         by_question,
-        GPU_CODE[target.kind],
+        partial(GPU_CODE[target.kind], images=gpu.images),
         offset_bits=gpu.offset_bits,
         halves=(HalfInMemory(target.kind == "opencl", target.kind in gpu.half),),
         checks=(_launches(target, gpu),),

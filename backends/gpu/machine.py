@@ -31,6 +31,7 @@ class Gpu(MachineModel):
         multiplies_half: whether products round what they multiply to float16, where that pays.
         subgroup: items that multiply matrices of 16 x 16 float16 together; 0 where none do.
         matrix_tiles: of products that do, with their speeds.
+        images: whether it reads images through a cache that buffers bypass.
     """
 
     group: int = 256
@@ -51,6 +52,7 @@ class Gpu(MachineModel):
     multiplies_half: bool = False
     subgroup: int = 0
     matrix_tiles: tuple[TileSpeed, ...] = ()
+    images: bool = False
 
     @property
     def multiplies(self) -> str:

@@ -2,12 +2,14 @@
 
 Short loops stay loops, with a hint to unroll them: TVM would write every iteration out, hundreds of
 kilobytes of a large kernel. A kernel does not declare all others, which it never calls; nor does it
-require arithmetic in float16 only because it holds some in memory.
+require arithmetic in float16 only because it holds some in memory. What it reads in whole vectors
+it can read as images, too.
 """
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import tvm
 import tvm_ffi
@@ -35,13 +37,25 @@ _PLACES = re.compile(
 # A vector of scalars, as C++ would write it.
 _CONSTRUCTED = re.compile(r"(?<![\w)])(float[24])\(")
 _READ_WORD = f"#define {READ_WORD}(at) (*(const __global uint *)(at))\n"
+# A tensor of floats among a kernel's parameters, which come in the order of its arguments, and what
+# reads it, either way.
+_OPERANDS = re.compile(r"__global \w+\* restrict (\w+)")
+_IMAGE = """#ifdef ODTC_IMAGE_{n}
+#define OPERAND_{n} __read_only image1d_buffer_t
+#define READ_{n}(at) read_imagef({name}, (at) >> 2)
+#else
+#define OPERAND_{n} __global float* restrict
+#define READ_{n}(at) (*(__global float4*)({name} + (at)))
+#endif
+"""
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
 @contextmanager
-def compact_source() -> Iterator[None]:
-    """A block in which TVM writes such source."""
-    tvm_ffi.register_global_func("tvm_callback_opencl_postproc", _rewritten, override=True)
+def compact_source(*, images: bool = False) -> Iterator[None]:
+    """A block in which TVM writes such source; kernels may be told to read images."""
+    written = partial(_rewritten, images)
+    tvm_ffi.register_global_func("tvm_callback_opencl_postproc", written, override=True)
     with tvm.transform.PassContext(config={"tirx.UnrollLoop": {"explicit_unroll": 0}}):
         yield
 
@@ -112,5 +126,37 @@ def with_words(source: str) -> str:
     return _READ_WORD + source if f"{READ_WORD}(" in source else source
 
 
-def _rewritten(source: str, _: object) -> str:
-    return with_words(plain(aligned(hinted(alone(str(source))))))
+def with_images(source: str) -> str:
+    """The aligned source with operands that its driver may be told to read as images.
+
+    Operand n is one where `ODTC_IMAGE_n` is defined, which the runtime does that launches it
+    (`opencl_programs.c`). Of each such operand all that the source has is its declaration and
+    loads of four floats: nothing else reads it, and nothing writes it.
+    """
+    for number, operand in enumerate(_OPERANDS.finditer(source)):
+        name = operand[1]
+        load = re.compile(rf"\*\(__global float4\*\)\({name} \+ ")
+        ends = [_closing(source, found.end()) for found in load.finditer(source)]
+        is_stored = any(source.startswith(" = ", end + 1) for end in ends)
+        mentions = len(re.findall(rf"\b{name}\b", source))
+        if not ends or is_stored or mentions != len(ends) + 1:
+            continue
+        source = re.sub(rf"{re.escape(operand[0])}\b", f"OPERAND_{number} {name}", source)
+        source = load.sub(f"READ_{number}(", source)
+        source = _IMAGE.format(n=number, name=name) + source
+    return source
+
+
+def _closing(source: str, begin: int) -> int:
+    """Where the parenthesis ends that a place is inside of."""
+    depth = 1
+    for at in range(begin, len(source)):
+        depth += {"(": 1, ")": -1}.get(source[at], 0)
+        if not depth:
+            return at
+    raise ValueError("a parenthesis without an end")
+
+
+def _rewritten(images: bool, source: str, _: object) -> str:
+    rewritten = aligned(hinted(alone(str(source))))
+    return with_words(plain(with_images(rewritten) if images else rewritten))

@@ -7,9 +7,9 @@ import tvm
 from tvm import tirx
 
 from odtc.backends.spirv.expressions import EXPRESSIONS
-from odtc.backends.spirv.interface import Interface, declare, mark_read_only
+from odtc.backends.spirv.interface import Interface, declare, mark_read_only, offer_images
 from odtc.backends.spirv.kernel import KernelWriter, Translators
-from odtc.backends.spirv.memory.shared import only_vectors, read_in_vectors
+from odtc.backends.spirv.memory.shared import only_read_by_fours, only_vectors, read_in_vectors
 from odtc.backends.spirv.module import EntryPoint
 from odtc.backends.spirv.statements import STATEMENTS
 
@@ -38,8 +38,8 @@ class Shader:
     subgroup: int = 0
 
 
-def assemble(function: tirx.PrimFunc) -> Shader:
-    """One kernel.
+def assemble(function: tirx.PrimFunc, *, images: bool = False) -> Shader:
+    """One kernel, which may be told to read images.
 
     Raises:
         BuildError: it has something that cannot be written as SPIR-V.
@@ -49,6 +49,8 @@ def assemble(function: tirx.PrimFunc) -> Shader:
     kernel.read_in_vectors = read_in_vectors(function)
     interface = declare(kernel, function)
     kernel.only_vectors = {kernel.buffers[each].binding for each in only_vectors(function)}
+    if images:
+        offer_images(kernel, interface, only_read_by_fours(function))
     kernel.run(function.body)
     mark_read_only(kernel)
     entry = EntryPoint(name, list(kernel.inputs.values()), kernel.group)
@@ -58,7 +60,7 @@ def assemble(function: tirx.PrimFunc) -> Shader:
     return Shader(name, interface, launch, tuple(words), subgroup)
 
 
-def device_module(module: tvm.IRModule) -> bytes:
+def device_module(module: tvm.IRModule, *, images: bool = False) -> bytes:
     """The bytes of a device module with all kernels, as TVM writes and reads it.
 
     Little endian; a string is its length as u64 and its bytes:
@@ -69,7 +71,7 @@ def device_module(module: tvm.IRModule) -> bytes:
         code:   u32 flags, u64 words, words x u32
     """
     shaders = [
-        assemble(function)
+        assemble(function, images=images)
         for _, function in module.functions_items()
         if isinstance(function, tirx.PrimFunc)
     ]

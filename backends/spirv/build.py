@@ -14,8 +14,11 @@ from odtc.core.errors import BuildError
 
 
 @contextmanager
-def spirv_code() -> Iterator[None]:
+def spirv_code(*, images: bool = False) -> Iterator[None]:
     """A block in which TVM writes kernels as SPIR-V; loops stay loops with a hint to unroll them.
+
+    Args:
+        images: whether kernels may be told to read images.
 
     Raises:
         BuildError: a kernel has something that cannot be written so.
@@ -26,7 +29,7 @@ def spirv_code() -> Iterator[None]:
     def built(module: tvm.IRModule, _: Any) -> Any:
         """The device module, as it is written into a library."""
         try:
-            return vulkan_module(device_module(module))
+            return vulkan_module(device_module(module, images=images))
         except BuildError as error:
             failures.append(error)
             raise

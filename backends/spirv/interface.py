@@ -9,9 +9,13 @@ a call never share a byte of it, so that no store changes what another buffer's 
 that a kernel only reads are `NonWritable`, and have a name that says so: by that a runtime knows
 which launches wait for which. Each buffer's struct is a type of its own, as other compilers make
 it: where buffers with the decoration and without had one type, NVIDIA's driver computed wrongly.
+
+What is only read as vectors of four floats may be read as an image, too: a texel buffer, bound
+behind all others in the order of the buffers. A constant of the pipeline by the buffer's binding
+says which is read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +26,10 @@ from odtc.backends.spirv.kernel import BufferPlace, KernelWriter
 from odtc.backends.spirv.memory.quotients import quotient
 from odtc.backends.spirv.memory.shared import lanes_at_once
 from odtc.backends.spirv.opcodes import Decoration, Op, StorageClass
-from odtc.backends.spirv.types import FLOAT16, FLOAT32, INT32, UINT32, ScalarKind
+from odtc.backends.spirv.types import BOOL, FLOAT16, FLOAT32, INT32, UINT32, ScalarKind
 
+# Floats of a pixel.
+_FOUR = 4
 # Bytes of push constants that every device takes, and bytes of each scalar.
 _PUSHED, _SCALAR = 128, 8
 # Types of scalars that TVM's runtime can pass.
@@ -75,6 +81,17 @@ def declare(kernel: KernelWriter, function: tirx.PrimFunc) -> Interface:
     return Interface((*[_HANDLE] * len(buffers), *described), is_uniform)
 
 
+def offer_images(kernel: KernelWriter, interface: Interface, buffers: Iterable[Any]) -> None:
+    """Declares the images that some buffers of the interface may be read as."""
+    first = interface.arguments.count(_HANDLE) + interface.is_uniform
+    for binding in sorted(kernel.buffers[each].binding or 0 for each in buffers):
+        of = kernel.types.pointer(StorageClass.UNIFORM_CONSTANT, kernel.types.image_of_floats())
+        image = kernel.module.variable(of, StorageClass.UNIFORM_CONSTANT)
+        _bind(kernel, image, first + binding)
+        switch = kernel.module.switch(kernel.types.scalar(BOOL), binding)
+        kernel.images[binding] = image, switch
+
+
 def mark_read_only(kernel: KernelWriter) -> None:
     """Names and decorates the buffers that the code, which is written, only reads."""
     places = kernel.buffers.values()
@@ -106,6 +123,37 @@ def load_vector(
         lanes: how many, a power of two.
         target: the kind to convert them to, if they are floats of another one.
     """
+    if place.binding in kernel.images:
+        switch = kernel.images[place.binding][1]
+        return kernel.body.choice(
+            switch,
+            place.stored,
+            lambda: _fetched(kernel, place, first),
+            lambda: _loaded(kernel, place, first, lanes, target),
+        )
+    return _loaded(kernel, place, first, lanes, target)
+
+
+def _fetched(kernel: KernelWriter, place: BufferPlace, first: ir.Expr) -> Value:
+    """Four floats of a buffer that is read as an image."""
+    image, _ = kernel.images[place.binding]
+    at, _ = quotient(kernel, first, _FOUR)
+    loaded = kernel.body.pure(Op.LOAD, kernel.types.image_of_floats(), image)
+    of = kernel.types.vector(place.stored, _FOUR)
+    pixel = kernel.body.value(Op.IMAGE_FETCH, of, loaded, at)
+    scalar = kernel.types.scalar(place.stored)
+    return tuple(
+        kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, pixel, lane) for lane in range(_FOUR)
+    )
+
+
+def _loaded(
+    kernel: KernelWriter,
+    place: BufferPlace,
+    first: ir.Expr,
+    lanes: int,
+    target: ScalarKind | None,
+) -> Value:
     of = kernel.types.vector(place.stored, lanes)
     loaded = kernel.body.value(Op.LOAD, of, _vector(kernel, place, first, lanes))
     kind = target or place.stored

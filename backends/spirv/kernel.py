@@ -64,6 +64,7 @@ class KernelWriter:
         read_in_vectors: buffers of shared memory that are arrays of vectors, to their lanes.
         matrices: of a subgroup, by the buffer that is them: their type and variables.
         only_vectors: bindings of storage buffers that nothing reaches as scalars.
+        images: of bindings that may be read as images: the image, and whether it is.
     """
 
     def __init__(self, name: str, translators: Translators) -> None:
@@ -81,6 +82,7 @@ class KernelWriter:
         self.read_in_vectors: Mapping[Any, int] = {}
         self.matrices: dict[Any, tuple[int, list[int]]] = {}
         self.only_vectors: set[int | None] = set()
+        self.images: dict[int | None, tuple[int, int]] = {}
         self._translators = translators
 
     def value(self, expression: ir.Expr) -> Value:

@@ -99,6 +99,13 @@ class Module:
         """The id of a constant of type `of`, declared at most once."""
         return self._interned((op, of, *words), lambda new: instruction(op, of, new, *words))
 
+    def switch(self, of: int, number: int) -> int:
+        """A constant that is false, unless a pipeline says otherwise by its number."""
+        new = self.new_id()
+        self._declarations += instruction(Op.SPEC_CONSTANT_FALSE, of, new)
+        self.decorate(new, Decoration.SPEC_ID, number)
+        return new
+
     def struct(self, *members: int) -> int:
         """A type of its own, even if another has the same members: decorations may differ."""
         new = self.new_id()

@@ -19,6 +19,7 @@ class Op(IntEnum):
     TYPE_INT = 21
     TYPE_FLOAT = 22
     TYPE_VECTOR = 23
+    TYPE_IMAGE = 25
     TYPE_ARRAY = 28
     TYPE_RUNTIME_ARRAY = 29
     TYPE_STRUCT = 30
@@ -27,6 +28,7 @@ class Op(IntEnum):
     CONSTANT_TRUE = 41
     CONSTANT_FALSE = 42
     CONSTANT = 43
+    SPEC_CONSTANT_FALSE = 49
     FUNCTION = 54
     FUNCTION_END = 56
     VARIABLE = 59
@@ -37,6 +39,7 @@ class Op(IntEnum):
     MEMBER_DECORATE = 72
     COMPOSITE_CONSTRUCT = 80
     COMPOSITE_EXTRACT = 81
+    IMAGE_FETCH = 95
     CONVERT_F_TO_U = 109
     CONVERT_F_TO_S = 110
     CONVERT_S_TO_F = 111
@@ -141,6 +144,7 @@ class Capability(IntEnum):
     INT64 = 11
     INT16 = 22
     INT8 = 39
+    SAMPLED_BUFFER = 46
     GROUP_NON_UNIFORM = 61
     STORAGE_BUFFER_16BIT = 4433
     STORAGE_BUFFER_8BIT = 4448
@@ -151,6 +155,7 @@ class Capability(IntEnum):
 class StorageClass(IntEnum):
     """Storage classes of variables."""
 
+    UNIFORM_CONSTANT = 0
     INPUT = 1
     UNIFORM = 2
     WORKGROUP = 4
@@ -162,6 +167,7 @@ class StorageClass(IntEnum):
 class Decoration(IntEnum):
     """Decorations of types and variables."""
 
+    SPEC_ID = 1
     BLOCK = 2
     ARRAY_STRIDE = 6
     BUILT_IN = 11
@@ -185,6 +191,8 @@ GL_COMPUTE, LOCAL_SIZE = 5, 17
 LOGICAL_ADDRESSING, GLSL450_MODEL, VULKAN_MODEL = 0, 1, 3
 UNROLL = 1
 WORKGROUP_SCOPE, SUBGROUP_SCOPE, ACQUIRE_RELEASE = 2, 3, 0x8
+# Of an image: a buffer's pixels, read without a sampler, in the format that a view of it has.
+BUFFER_IMAGE, FETCHED, UNKNOWN_FORMAT = 5, 1, 0
 # Memory semantics of workgroup memory.
 WORKGROUP_MEMORY = 0x100
 # Under Vulkan's memory model: an access of memory that others reach, and what a barrier does to it.

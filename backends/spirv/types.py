@@ -10,7 +10,14 @@ import struct
 from dataclasses import dataclass
 
 from odtc.backends.spirv.module import Module
-from odtc.backends.spirv.opcodes import Capability, Op, StorageClass
+from odtc.backends.spirv.opcodes import (
+    BUFFER_IMAGE,
+    FETCHED,
+    UNKNOWN_FORMAT,
+    Capability,
+    Op,
+    StorageClass,
+)
 
 _ARITHMETIC = {
     ("float", 16): Capability.FLOAT16,
@@ -103,6 +110,12 @@ class Types:
         size = self.constant(UINT32, length)
         self.computed(kind)
         return self._module.type(Op.TYPE_ARRAY, self.vector(kind, lanes), size)
+
+    def image_of_floats(self) -> int:
+        """The id of the type of a buffer of floats that is read as an image."""
+        self._module.capabilities.add(Capability.SAMPLED_BUFFER)
+        of = self.scalar(FLOAT32)
+        return self._module.type(Op.TYPE_IMAGE, of, BUFFER_IMAGE, 0, 0, 0, FETCHED, UNKNOWN_FORMAT)
 
     def in_buffer(self, kind: ScalarKind) -> None:
         """Requires the capability to hold the kind in a buffer."""

@@ -12,8 +12,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Shader]:
     """The kernels that are assembled while a test runs."""
     shaders: list[Shader] = []
 
-    def kept(function: tirx.PrimFunc) -> Shader:
-        shaders.append(whole(function))
+    def kept(function: tirx.PrimFunc, *, images: bool = False) -> Shader:
+        shaders.append(whole(function, images=images))
         return shaders[-1]
 
     whole = assemble.assemble

@@ -20,13 +20,13 @@ def multiply_by_items(monkeypatch: pytest.MonkeyPatch, made: list[Shader] | None
     """Has kernels written with loops in place of matrices; those with them go to `made`."""
     assemble = assembling.assemble
 
-    def by_items(function: tirx.PrimFunc) -> Shader:
-        shader = assemble(function)
+    def by_items(function: tirx.PrimFunc, *, images: bool = False) -> Shader:
+        shader = assemble(function, images=images)
         if not shader.subgroup:
             return shader
         if made is not None:
             made.append(shader)
-        return assemble(function.with_body(_in_loops(function.body)))
+        return assemble(function.with_body(_in_loops(function.body)), images=images)
 
     monkeypatch.setattr(assembling, "assemble", by_items)
 

@@ -5,6 +5,7 @@ each by itself. Where they are stored by fours, items side by side would wait fo
 private memory only vectors of float16 are such arrays: two of them fit in a register.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import tvm_ffi
@@ -20,7 +21,7 @@ from odtc.core.ir.matrix_calls import LOAD, name_of
 # Of a matrix that is loaded: name, matrices, number, address.
 _ADDRESS = 3
 # Floats that are read or written at once, and the types of such vectors.
-_AT_ONCE = (2, 4)
+_AT_ONCE = (2, _FOUR := 4)
 _VECTORS = {f"{of}x{lanes}": lanes for of in ("float16", "float32") for lanes in _AT_ONCE}
 
 
@@ -54,21 +55,35 @@ def only_vectors(function: tirx.PrimFunc) -> set[Any]:
 
     Two variables that are one buffer would have to say so where one of them is written through.
     """
-    roots, used = _Roots(function.body), list[tuple[Any, Any]]()
-    tvm_ffi.structural_walk(
-        function.body,
-        [
-            (tirx.BufferStore, lambda node: used.append((node.buffer, node.indices))),
-            (ir.TensorLoad, lambda node: used.append((node.source, node.indices))),
-        ],
-    )
-    found: dict[Any, set[int]] = {}
-    for buffer, indices in used:
+    reached = _reached(function, (ir.TensorLoad, tirx.BufferStore))
+    return {each for each, lanes in reached.items() if len(lanes) == 1 and 0 not in lanes}
+
+
+def only_read_by_fours(function: tirx.PrimFunc) -> set[Any]:
+    """The parameters that a kernel reads as aligned vectors of four floats, and never otherwise."""
+    written = _reached(function, (tirx.BufferStore,))
+    read = _reached(function, (ir.TensorLoad,))
+    return {each for each, lanes in read.items() if lanes == {_FOUR} and each not in written}
+
+
+def _reached(function: tirx.PrimFunc, by: Sequence[Any]) -> dict[Any, set[int]]:
+    """The parameters that nodes of some classes reach, with the floats of each vector.
+
+    0 stands for what is no aligned vector of floats. To take an element's address is a load of it.
+    """
+    roots, found = _Roots(function.body), dict[Any, set[int]]()
+
+    def reach(buffer: Any, indices: Sequence[ir.Expr]) -> None:
         is_run = str(buffer.dtype) == "float32" and len(indices) == 1
         lanes = lanes_at_once(indices[0]) if is_run else 0
         found.setdefault(roots.of(buffer), set()).add(lanes)
-    ways = {root: min(lanes) for root, lanes in found.items() if len(lanes) == 1}
-    return {each for each in function.params if ways.get(each)}
+
+    looks = {
+        tirx.BufferStore: lambda node: reach(node.buffer, node.indices),
+        ir.TensorLoad: lambda node: reach(node.source, node.indices),
+    }
+    tvm_ffi.structural_walk(function.body, [(each, looks[each]) for each in by])
+    return {each: found[each] for each in function.params if each in found}
 
 
 class _Roots:

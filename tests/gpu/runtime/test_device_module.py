@@ -7,7 +7,7 @@ import pytest
 
 import odtc
 from benchmarks.models.digits import digits_model
-from odtc.backends.gpu.source import aligned, alone, hinted
+from odtc.backends.gpu.source import aligned, alone, hinted, with_images
 from tests.gpu.spirv.module_reader import opencl_module
 
 
@@ -115,3 +115,38 @@ def test_a_product_reads_no_vector_of_a_tensor_by_elements(library: bytes) -> No
     source = library[library.index(b"// Function: ") :].decode(errors="replace")
     assert "(*(__global float4*)(arg" in source
     assert not re.search(r"\[\w+\.s3\]", source)
+
+
+READS = "  float4 v = *(__global float4*)(x + ((i * 4) + x_at));\n"
+
+
+def opencl(*body: str) -> str:
+    given = "__global float* restrict y, __global float* restrict x, __global float* restrict x_1"
+    return "".join([f"__kernel void k({given}, int x_at) {{\n", *body, "}\n"])
+
+
+def test_source_that_offers_an_image() -> None:
+    """Each operand by its number among the arguments; what reads it is a choice of the driver's."""
+    found = with_images(opencl(READS, "  x_1[0] = y[0];\n"))
+    assert "#ifdef ODTC_IMAGE_1\n" in found
+    assert found.count("#ifdef") == 1
+    assert "(__global float* restrict y, OPERAND_1 x, __global float* restrict x_1, int" in found
+    assert "  float4 v = READ_1(((i * 4) + x_at));\n" in found
+    assert "#define READ_1(at) read_imagef(x, (at) >> 2)\n" in found
+    assert "#define READ_1(at) (*(__global float4*)(x + (at)))\n" in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "  *(__global float4*)(x + (i * 4)) = v;\n",
+        READS + "  *(__global float4*)(x + (i * 4)) = v;\n",
+        READS + "  v.x = x[0];\n",
+        READS + "  v.xy = *(__global float2*)(x + 2);\n",
+        READS + "  v.x = vload_half(0, x);\n",
+        READS + "  __global float* p = x;\n",
+    ],
+)
+def test_source_that_offers_none(body: str) -> None:
+    assert with_images(opencl(body)) == opencl(body)

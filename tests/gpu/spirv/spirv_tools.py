@@ -15,6 +15,7 @@ _CONSTANT, _CONTROL_BARRIER = 43, 224
 _MATRIX_TYPE, _MATRIX_LOAD, _MATRIX_STORE, _MATRIX_MULTIPLY = 4456, 4457, 4458, 4459
 _SELECTION_MERGE, _BRANCH = 247, 250
 _PHI = 245
+_FETCH, _CONSTANTS, _SPEC_ID = 95, 0, 1
 # Shifts to the right, and the `and` of bits.
 _BITS = (194, 195, 199)
 _OF_INTEGERS = (*_BITS, 128, 130, 132)
@@ -209,3 +210,28 @@ def shifted_in_loops(shader: Shader) -> int:
             moving.add(words[2])
             count += op in _BITS
     return count
+
+
+def images(shader: Shader) -> dict[int, int]:
+    """Returns the bindings of images, with the number of the constant that says: read it.
+
+    Each is read by one branch of a condition, the constant.
+    """
+    found = list(_instructions(shader))
+    bound = {
+        words[1]: words[3] for words in found if _is(words, _DECORATE) and words[2] == _BINDING
+    }
+    numbers = {
+        words[1]: words[3] for words in found if _is(words, _DECORATE) and words[2] == _SPEC_ID
+    }
+    variables = {words[2] for words in found if _is(words, _VARIABLE) and words[3] == _CONSTANTS}
+    loaded = {words[2]: words[3] for words in found if _is(words, _LOAD) and words[3] in variables}
+    of: dict[int, set[int]] = {}
+    condition = 0
+    for words in found:
+        if _is(words, _BRANCH):
+            condition = words[1]
+        elif _is(words, _FETCH):
+            of.setdefault(bound[loaded[words[3]]], set()).add(numbers[condition])
+    assert of.keys() == {bound[each] for each in variables}
+    return {binding: number for binding, (number,) in of.items()}

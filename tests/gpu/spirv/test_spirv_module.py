@@ -14,6 +14,7 @@ from benchmarks.models.digits import bn_model, digits_model
 from odtc.backends.kernels.common import parsed
 from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.build import spirv_code
+from odtc.backends.spirv.opcodes import Capability
 from odtc.backends.targets import parse_target
 from odtc.core.errors import BuildError
 from tests.gpu.elementwise import COUNT, on_vulkan
@@ -24,6 +25,7 @@ from tests.gpu.spirv.spirv_tools import (
     capabilities,
     check_valid,
     decorations,
+    images,
     non_writable,
     read_only,
     storage_buffers,
@@ -36,9 +38,9 @@ SCALARS = {(0, 32, 1), (0, 64, 1)}
 # pyright: reportInvalidTypeForm=false
 
 
-def assembled(kernel: tvm.tirx.PrimFunc) -> None:
+def assembled(kernel: tvm.tirx.PrimFunc, *, images: bool = False) -> None:
     """Compiles a kernel, which is assembled on the way."""
-    with spirv_code():
+    with spirv_code(images=images):
         tvm.compile(tvm.IRModule({"main": kernel}), parse_target("host-vulkan").to_tvm())
 
 
@@ -171,6 +173,35 @@ def test_vectors_are_stored_at_once_where_nothing_reaches_their_scalars(made: li
     assembled(main)
     (shader,) = made
     assert vectors_stored(shader) == 1
+    check_valid(shader)
+
+
+def test_what_is_read_in_both_ways_or_written_stays_a_buffer(made: list[Shader]) -> None:
+    """Nor is a vector of two read from an image, or one of halves."""
+
+    @parsed.prim_func(private=False, s_tir=True)
+    def main(
+        whole: T.Buffer((256,), "float32"),
+        mixed: T.Buffer((256,), "float32"),
+        pairs: T.Buffer((256,), "float32"),
+        halves: T.Buffer((256,), "float16"),
+        changed: T.Buffer((256,), "float32"),
+    ):
+        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+        block = T.launch_thread("blockIdx.x", 2)
+        item = T.launch_thread("threadIdx.x", 32)
+        at: T.let = block * 128 + item * 4
+        changed[T.Ramp(at, 1, 4)] = changed[T.Ramp(at, 1, 4)] + whole[T.Ramp(at, 1, 4)]
+        changed[T.Ramp(at, 1, 4)] = changed[T.Ramp(at, 1, 4)] + mixed[T.Ramp(at, 1, 4)]
+        changed[T.Ramp(at, 1, 4)] = changed[T.Ramp(at, 1, 4)] * T.Broadcast(mixed[at], 4)
+        changed[T.Ramp(at, 1, 2)] = pairs[T.Ramp(at, 1, 2)]
+        changed[T.Ramp(at, 1, 4)] = T.Cast("float32x4", halves[T.Ramp(at, 1, 4)])
+
+    assembled(main, images=True)
+    (shader,) = made
+    (constant,) = images(shader).values()
+    assert images(shader) == {len(shader.interface.arguments) + constant: constant}
+    assert Capability.SAMPLED_BUFFER in capabilities(shader)
     check_valid(shader)
 
 
