@@ -12,3 +12,9 @@ void odtc_add_figure(odtc_gpu_figures *figures, const char *name, double value) 
   odtc_make_utf8(each->name); /* a name that was cut */
   each->value = value;
 }
+
+void odtc_add_images(odtc_gpu_figures *figures, uint64_t images) {
+  int count = 0;
+  for (; images; images &= images - 1) ++count;
+  if (count) odtc_add_figure(figures, "images", count);
+}

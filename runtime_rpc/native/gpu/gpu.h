@@ -34,6 +34,12 @@ typedef struct {
   uint64_t most_items;         /* of a work-group */
 } odtc_gpu_about;
 
+/* A buffer of a kernel, over all of the kernel's launches: by that an interface may let it be read as an image. */
+typedef struct {
+  uint64_t most_bytes; /* of what it is given */
+  int is_alone;        /* nothing else that a launch is given lies in the same buffer */
+} odtc_gpu_use;
+
 /* A kernel: its code is OpenCL's source, or SPIR-V. Buffers come before numbers in its arguments. */
 typedef struct {
   const char *name;
@@ -46,6 +52,7 @@ typedef struct {
                      items of each subgroup, if these multiply matrices */
   const void *code; /* which stays where it is until `load` returns; SPIR-V begins at a multiple of 4 */
   size_t code_bytes;
+  const odtc_gpu_use *uses; /* of each buffer; NULL: nothing is known of them */
 } odtc_gpu_kernel;
 
 enum { ODTC_GPU_UNIFORM = 1, ODTC_GPU_SUBGROUP_SHIFT = 8 };
@@ -137,6 +144,9 @@ typedef struct {
 
 /* Adds a figure; one that there is no room for is left out. */
 void odtc_add_figure(odtc_gpu_figures *figures, const char *name, double value);
+
+/* Adds how many buffers of a kernel are read as images, a bit for each, if any is. */
+void odtc_add_images(odtc_gpu_figures *figures, uint64_t images);
 
 /* The interfaces, with NULL after the last one; a program's device module names one. */
 extern const odtc_gpu_interface *const ODTC_GPU_INTERFACES[];

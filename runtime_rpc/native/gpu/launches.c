@@ -184,7 +184,51 @@ odtc_code odtc_note_launches(const odtc_program *program, const odtc_kernel *ker
   return code;
 }
 
+/* Bytes of the buffer that a place lies in, at most. */
+static uint64_t bytes_around(const odtc_program *p, const odtc_place *place) {
+  uint64_t most = 0;
+  if (place->region == ODTC_IN_ARGUMENT) return p->every_argument[place->number].bytes;
+  if (place->region == ODTC_IN_CONSTANT) return p->constant_bytes;
+  for (size_t n = 0; n < p->every_function_count; ++n) {
+    const odtc_function *of = p->every_function + n;
+    uint64_t bytes = place->region == ODTC_IN_ARENA ? of->arena_bytes : of->result_bytes;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+static int are_together(const odtc_place *a, const odtc_place *b) {
+  return a->region == b->region && (a->region != ODTC_IN_ARGUMENT || a->number == b->number);
+}
+
+static void add_uses(const odtc_program *p, const uint32_t *places, uint32_t count, odtc_gpu_use *uses) {
+  for (uint32_t n = 0; n < count; ++n) {
+    const odtc_place *place = p->places + places[n];
+    uint64_t bytes = bytes_around(p, place);
+    if (bytes > uses[n].most_bytes) uses[n].most_bytes = bytes;
+    for (uint32_t other = 0; other < count; ++other)
+      if (other != n && are_together(place, p->places + places[other])) uses[n].is_alone = 0;
+  }
+}
+
+odtc_code odtc_note_uses(const odtc_program *program, odtc_launches *l, odtc_device_module *module,
+                         odtc_problem *problem) {
+  size_t count = 0;
+  for (size_t n = 0; n < module->count; ++n) count += module->kernels[n].buffers;
+  odtc_gpu_use *uses = l->uses = calloc(count + 1, sizeof *uses);
+  if (!uses) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for the launches of %zu kernels", module->count);
+  for (size_t n = 0; n < count; ++n) uses[n].is_alone = 1;
+  for (size_t n = 0; n < module->count; uses += module->kernels[n++].buffers) {
+    module->kernels[n].uses = uses;
+    for (size_t each = 0; each < l->count; ++each)
+      if (l->launches[each].kernel == n)
+        add_uses(program, l->places + l->launches[each].places, module->kernels[n].buffers, uses);
+  }
+  return ODTC_OK;
+}
+
 void odtc_launches_end(odtc_launches *noted) {
+  free(noted->uses);
   free(noted->launches);
   free(noted->places);
   free(noted->numbers);

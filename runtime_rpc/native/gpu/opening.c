@@ -83,7 +83,8 @@ odtc_code odtc_start_gpu(odtc_trainer *t, const odtc_options *options) {
   struct odtc_on_gpu *gpu = t->gpu = calloc(1, sizeof *gpu);
   if (!gpu) return odtc_fail(&t->problem, ODTC_NO_MEMORY, "there is no memory for a device");
   if (read_module(t) ||
-      odtc_note_launches(&t->program, t->kernels, &gpu->module, &gpu->launches, &t->problem) || make_tables(t))
+      odtc_note_launches(&t->program, t->kernels, &gpu->module, &gpu->launches, &t->problem) ||
+      odtc_note_uses(&t->program, &gpu->launches, &gpu->module, &t->problem) || make_tables(t))
     return t->problem.code;
   gpu->api = gpu->module.interface;
   if (gpu->api->open(&asked, &gpu->device, &gpu->about, &t->problem) || check_groups(t) ||

@@ -42,6 +42,10 @@ class _Type(c.Structure):
     _fields_ = [("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16)]
 
 
+class _Use(c.Structure):
+    _fields_ = [("most_bytes", c.c_uint64), ("is_alone", c.c_int)]
+
+
 class _Kernel(c.Structure):
     _fields_ = [
         ("name", c.c_char_p),
@@ -51,6 +55,7 @@ class _Kernel(c.Structure):
         ("flags", c.c_uint32),
         ("code", c.c_void_p),
         ("code_bytes", c.c_size_t),
+        ("uses", c.POINTER(_Use)),
     ]
 
 
@@ -77,6 +82,7 @@ class _Read(c.Structure):
     _fields_ = [
         ("items", c.c_uint32 * 3),
         ("read_only", c.c_uint64),
+        ("offered", c.c_uint64),
         ("shared_bytes", c.c_uint64),
     ]
 
@@ -155,19 +161,29 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self._do("close", self._gpu)
 
-    def load(self, *shaders: Shader) -> None:
-        """Loads kernels; the groups of each have the items that its code says."""
-        self._items = [_items(shader) for shader in shaders]
-        self.load_as(*shaders)
+    def load(self, *shaders: Shader, most_bytes: int | None = None) -> None:
+        """Loads kernels; the groups of each have the items that its code says.
 
-    def load_as(self, *shaders: Shader) -> None:
+        Args:
+            shaders: the kernels.
+            most_bytes: of the buffers that they are given; None where that is not known.
+        """
+        self._items = [_items(shader) for shader in shaders]
+        self.load_as(*shaders, most_bytes=most_bytes)
+
+    def load_as(self, *shaders: Shader, most_bytes: int | None = None) -> None:
         """Loads kernels of which nothing can be launched."""
-        kernels = (_Kernel * len(shaders))(*map(_given, shaders))
+        given = [_given(shader, most_bytes) for shader in shaders]
+        kernels = (_Kernel * len(shaders))(*given)
         self._call("load", self._gpu, kernels, c.c_size_t(len(shaders)))
 
     def read_only(self, shader: Shader) -> set[int]:
         """The bindings that launches of a kernel are taken to read only."""
         return {n for n in range(64) if self._read(shader).read_only >> n & 1}
+
+    def images(self, shader: Shader) -> set[int]:
+        """The buffers that a kernel could read as images."""
+        return {n for n in range(64) if self._read(shader).offered >> n & 1}
 
     def figures(self, number: int, shader: Shader) -> dict[str, float]:
         """What is known of a kernel that was loaded from a shader."""
@@ -282,17 +298,20 @@ class Device:
         c.CFUNCTYPE(None)(getattr(self._table, name))(*arguments)
 
 
-def _given(shader: Shader) -> _Kernel:
+def _given(shader: Shader, most_bytes: int | None = None) -> _Kernel:
     types = [each for each in shader.interface.arguments if each[0] != 3]
     words = (c.c_uint32 * len(shader.words))(*shader.words)
+    buffers = len(shader.interface.arguments) - len(types)
+    uses = None if most_bytes is None else (_Use * buffers)(*[_Use(most_bytes, 1)] * buffers)
     return _Kernel(
         shader.name.encode(),
-        len(shader.interface.arguments) - len(types),
+        buffers,
         len(types),
         (_Type * len(types))(*(_Type(*each) for each in types)),
         shader.interface.is_uniform | shader.subgroup << 8,
         c.cast(words, c.c_void_p),
         c.sizeof(words),
+        uses,
     )
 
 

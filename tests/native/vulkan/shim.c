@@ -8,6 +8,7 @@
 //   STATISTICS of pipelines: a subgroup of 64 items, 40 registers, half of all items at once; and more
 //              local memory than a device has, as one driver says
 //   MATRICES   of 16 x 16 float16, which subgroups of so many items multiply; TERMS in place of the second 16
+//   TEXELS     that an image of a buffer may have, SAMPLED such images of a kernel
 //   RECORDED   what is recorded goes to stderr: a "d" for each launch, a "b" for each barrier
 #include <dlfcn.h>
 #include <stdio.h>
@@ -49,6 +50,8 @@ static VkResult vk_CreateInstance(const VkInstanceCreateInfo* info, const VkAllo
 static void vk_GetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDeviceProperties* found) {
   REAL(vkGetPhysicalDeviceProperties)(device, found);
   if (number("DISCRETE")) found->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  if (number("TEXELS")) found->limits.maxTexelBufferElements = (uint32_t)number("TEXELS");
+  if (getenv("SAMPLED")) found->limits.maxPerStageDescriptorSampledImages = (uint32_t)number("SAMPLED");
 }
 
 static void vk_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice device,

@@ -10,7 +10,7 @@ from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.module import text
 from tests.gpu.spirv.spirv_tools import check_valid
 from tests.native.vulkan.device import DAMAGED, UNSUPPORTED, Device, GpuError
-from tests.native.vulkan.kernels import ADD, SCALE, many_numbers, sharing
+from tests.native.vulkan.kernels import ADD, DOUBLE, SCALE, many_numbers, sharing
 
 NAME = 5
 
@@ -37,7 +37,7 @@ def refusal(shader: Shader) -> GpuError:
     return error.value
 
 
-@pytest.mark.parametrize("shader", [SCALE, ADD, many_numbers(3)])
+@pytest.mark.parametrize("shader", [SCALE, ADD, DOUBLE, many_numbers(3)])
 def test_kernels_of_the_tests_are_valid(shader: Shader) -> None:
     check_valid(shader)
 
@@ -105,6 +105,25 @@ def test_another_name_of_a_buffer_says_nothing(name: Sequence[int]) -> None:
     with Device() as gpu:
         assert gpu.read_only(named(*text("read_only"))) == {0}
         assert gpu.read_only(named(*name)) == set()
+
+
+def test_which_buffers_may_be_images() -> None:
+    with Device() as gpu:
+        assert gpu.images(DOUBLE) == {0}
+        assert gpu.images(ADD) == set()
+
+
+@pytest.mark.parametrize("binding", [0, 1, 4, 70, 1 << 31])
+def test_an_image_of_no_buffer(binding: int) -> None:
+    """Images are bound behind the buffers, one for each at most."""
+    words = list(DOUBLE.words)
+    (at,) = (
+        n
+        for n in range(5, len(words) - 3)
+        if words[n] == 4 << 16 | 71 and words[n + 2 :][:2] == [33, 2]
+    )
+    words[at + 3] = binding
+    assert refusal(dataclasses.replace(DOUBLE, words=tuple(words))).code == DAMAGED
 
 
 @pytest.mark.parametrize("items", [(1 << 20, 1, 1), (1, 1, 1 << 20), (1 << 31, 1 << 31, 4)])

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from odtc.runtime_rpc.native.build import GPUS, runtime_library
 from tests.native.test_parity import UPDATES
 from tests.native.vulkan.other_device import passed, printed
@@ -24,9 +26,29 @@ def test_launches_and_copies() -> None:
     assert complaints(output) == []
 
 
-def test_whole_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [1 << 10, 1 << 40])
+def test_images(most: int) -> None:
+    """That are read, and that are not, though they could be."""
+    code = """
+with Device() as gpu:
+    gpu.load(DOUBLE, most_bytes=int(sys.argv[1]))
+    a, b = gpu.buffer(np.ones(256, "float32")), gpu.buffer(np.zeros(64, "float32"))
+    made = gpu.prepare([Launch(0, (a, b), (192,), (1, 1, 1))] * 2)
+    gpu.run(made)
+    gpu.wait(made)
+    print(gpu.figures(0, DOUBLE).get("images", 0), gpu.read(b, 64, "float32").sum())
+    gpu.free(a)
+    gpu.free_list(made)
+"""
+    output = printed(code, str(most), **WATCHED)
+    assert complaints(output) == []
+    assert output.splitlines()[-1].split() == ["1.0" if most == 1 << 10 else "0", "128.0"]
+
+
+@pytest.mark.parametrize("target", ["host-vulkan", "host-vulkan{gpu=adreno-750}"])
+def test_whole_steps(tmp_path: Path, target: str) -> None:
     """Of micro-batches, with batches sent ahead, profiled, evaluated, and kept."""
-    artifact = mlp_artifact(tmp_path, UPDATES["accumulated"], target="host-vulkan", micro_batches=4)
+    artifact = mlp_artifact(tmp_path, UPDATES["accumulated"], target=target, micro_batches=4)
     artifact.save(tmp_path / "m.odtc")
     runtime_library(GPUS)
     code = """

@@ -33,11 +33,16 @@ enum {
   CL_DEVICE_TYPE = 0x1000,
   CL_DEVICE_MAX_WORK_GROUP_SIZE = 0x1004,
   CL_DEVICE_MAX_MEM_ALLOC_SIZE = 0x1010,
+  CL_DEVICE_IMAGE_SUPPORT = 0x1016,
   CL_DEVICE_GLOBAL_MEM_SIZE = 0x101F,
   CL_DEVICE_NAME = 0x102B,
   CL_DRIVER_VERSION = 0x102D,
   CL_DEVICE_VERSION = 0x102F,
   CL_DEVICE_EXTENSIONS = 0x1030,
+  CL_DEVICE_IMAGE_MAX_BUFFER_SIZE = 0x1040,
+  CL_RGBA = 0x10B5,
+  CL_FLOAT = 0x10DE,
+  CL_MEM_OBJECT_IMAGE1D_BUFFER = 0x10F6,
   CL_PROGRAM_BINARY_SIZES = 0x1165,
   CL_PROGRAM_BINARIES = 0x1166,
   CL_PROGRAM_BUILD_LOG = 0x1183,
@@ -53,6 +58,18 @@ enum {
 #define CL_DEVICE_TYPE_GPU ((cl_ulong)4)
 #define CL_QUEUE_PROFILING_ENABLE ((cl_ulong)2)
 #define CL_MEM_READ_WRITE ((cl_ulong)1)
+#define CL_MEM_READ_ONLY ((cl_ulong)4)
+
+typedef struct {
+  cl_uint image_channel_order, image_channel_data_type;
+} cl_image_format;
+
+typedef struct {
+  cl_uint image_type;
+  size_t image_width, image_height, image_depth, image_array_size, image_row_pitch, image_slice_pitch;
+  cl_uint num_mip_levels, num_samples;
+  cl_mem buffer;
+} cl_image_desc;
 
 /* Each function: what it returns, its name, what it takes. */
 #define ODTC_CL_FUNCTIONS(X)                                                                                         \
@@ -66,6 +83,8 @@ enum {
   X(cl_command_queue, clCreateCommandQueue, (cl_context, cl_device_id, cl_ulong, cl_int *))                          \
   X(cl_int, clReleaseCommandQueue, (cl_command_queue))                                                               \
   X(cl_mem, clCreateBuffer, (cl_context, cl_ulong, size_t, void *, cl_int *))                                        \
+  X(cl_mem, clCreateImage,                                                                                           \
+    (cl_context, cl_ulong, const cl_image_format *, const cl_image_desc *, void *, cl_int *))                        \
   X(cl_int, clReleaseMemObject, (cl_mem))                                                                            \
   X(cl_program, clCreateProgramWithSource, (cl_context, cl_uint, const char **, const size_t *, cl_int *))           \
   X(cl_program, clCreateProgramWithBinary,                                                                           \

@@ -72,6 +72,10 @@ static void describe(odtc_gpu *gpu) {
   size_t most = 0;
   int is_told = !cl->clGetDeviceInfo(gpu->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof most, &most, NULL);
   about->most_items = is_told ? most : UINT64_MAX;
+  cl_uint has_images = 0;
+  if (!cl->clGetDeviceInfo(gpu->device, CL_DEVICE_IMAGE_SUPPORT, sizeof has_images, &has_images, NULL) && has_images &&
+      !cl->clGetDeviceInfo(gpu->device, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof most, &most, NULL))
+    gpu->most_pixels = most;
 }
 
 static odtc_code make_queue(odtc_gpu *gpu, cl_command_queue *queue, cl_ulong properties, odtc_problem *problem) {
@@ -80,14 +84,19 @@ static odtc_code make_queue(odtc_gpu *gpu, cl_command_queue *queue, cl_ulong pro
   return code ? odtc_opencl_fail(problem, code, "a queue") : ODTC_OK;
 }
 
+static void release(const odtc_gpu *gpu, odtc_gpu_buffer *buffer) {
+  if (buffer->image) gpu->cl->clReleaseMemObject(buffer->image);
+  gpu->cl->clReleaseMemObject(buffer->memory);
+  free(buffer);
+}
+
 static void close_device(odtc_gpu *gpu) {
   const odtc_cl *cl = gpu->cl;
   if (gpu->queue) cl->clFinish(gpu->queue);
   while (gpu->lists) odtc_opencl_free_list(gpu, gpu->lists);
   for (odtc_gpu_buffer *each = gpu->buffers, *before; each; each = before) {
     before = each->before;
-    cl->clReleaseMemObject(each->memory);
-    free(each);
+    release(gpu, each);
   }
   odtc_opencl_unload(gpu);
   if (gpu->uploads) cl->clReleaseCommandQueue(gpu->uploads);
@@ -167,8 +176,7 @@ static void free_buffer(odtc_gpu *gpu, odtc_gpu_buffer *buffer) {
   if (!buffer) return;
   if (buffer->before) buffer->before->after = buffer->after;
   *(buffer->after ? &buffer->after->before : &gpu->buffers) = buffer->before;
-  gpu->cl->clReleaseMemObject(buffer->memory);
-  free(buffer);
+  release(gpu, buffer);
 }
 
 static odtc_code told(cl_int code, const char *what, odtc_problem *problem) {

@@ -5,12 +5,15 @@
 #include "cl.h"
 #include "gpu.h"
 
+enum { ODTC_OPENCL_PIXEL = 16 }; /* bytes of four floats */
+
 struct odtc_gpu {
   const odtc_cl *cl;
   cl_device_id device;
   cl_context context;
   cl_command_queue queue, uploads; /* in order, both */
   odtc_gpu_about about;
+  uint64_t most_pixels; /* of an image of a buffer; 0 where there are no images */
   char cache[1024]; /* a folder; empty where there is none */
   int is_timed;
   int64_t queued, lasted, lasted_before; /* when the first list was queued since the last wait; how long waits took since */
@@ -19,6 +22,7 @@ struct odtc_gpu {
     char name[256];
     cl_program program;
     uint32_t buffers, numbers;
+    uint64_t images; /* a bit for each of the first 64 buffers that is read as one */
     uint8_t *bytes; /* of each number */
   } *kernels;
   odtc_gpu_buffer *buffers; /* the last one; each has the one before it */
@@ -27,7 +31,7 @@ struct odtc_gpu {
 };
 
 struct odtc_gpu_buffer {
-  cl_mem memory;
+  cl_mem memory, image; /* the latter of all its bytes, as pixels of four floats; NULL until one is needed */
   uint64_t bytes;
   odtc_gpu_buffer *before, *after;
 };

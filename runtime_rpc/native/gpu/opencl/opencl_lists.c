@@ -20,6 +20,21 @@ struct odtc_gpu_list {
   odtc_gpu_list *before, *after;
 };
 
+/* A view of a buffer, not a copy. */
+static odtc_code need_image(const odtc_gpu *gpu, const struct odtc_opencl_kernel *kernel, odtc_gpu_buffer *buffer,
+                            odtc_problem *problem) {
+  const cl_image_format four = {CL_RGBA, CL_FLOAT};
+  const cl_image_desc all = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER,
+                             .image_width = (size_t)(buffer->bytes / ODTC_OPENCL_PIXEL),
+                             .buffer = buffer->memory};
+  cl_int code = CL_SUCCESS;
+  if (buffer->image) return ODTC_OK;
+  buffer->image = gpu->cl->clCreateImage(gpu->context, CL_MEM_READ_ONLY, &four, &all, NULL, &code);
+  if (!code) return ODTC_OK;
+  buffer->image = NULL;
+  return odtc_opencl_fail(problem, code, kernel->name);
+}
+
 static odtc_code make(odtc_gpu *gpu, const odtc_gpu_launch *from, launch *to, odtc_problem *problem) {
   const odtc_cl *cl = gpu->cl;
   const struct odtc_opencl_kernel *kernel = gpu->kernels + from->kernel;
@@ -28,9 +43,13 @@ static odtc_code make(odtc_gpu *gpu, const odtc_gpu_launch *from, launch *to, od
   to->name = kernel->name;
   to->kernel = cl->clCreateKernel(kernel->program, kernel->name, &code);
   if (code) return odtc_opencl_fail(problem, code, kernel->name);
-  for (uint32_t n = 0; n < kernel->buffers; ++n)
-    if ((code = cl->clSetKernelArg(to->kernel, n, sizeof(cl_mem), &from->buffers[n]->memory)))
+  for (uint32_t n = 0; n < kernel->buffers; ++n) {
+    odtc_gpu_buffer *buffer = from->buffers[n];
+    int is_image = n < 64 && kernel->images >> n & 1;
+    if (is_image && need_image(gpu, kernel, buffer, problem)) return problem->code;
+    if ((code = cl->clSetKernelArg(to->kernel, n, sizeof(cl_mem), is_image ? &buffer->image : &buffer->memory)))
       return odtc_opencl_fail(problem, code, kernel->name);
+  }
   for (uint32_t n = 0; n < kernel->numbers; ++n)
     if ((code = cl->clSetKernelArg(to->kernel, kernel->buffers + n, kernel->bytes[n], from->numbers + n)))
       return odtc_opencl_fail(problem, code, kernel->name);

@@ -46,15 +46,35 @@ static odtc_code say_log(const odtc_gpu *gpu, cl_program program, const char *na
   return problem->code;
 }
 
-static odtc_code build(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel, cl_program *program,
+/* Which buffers a kernel reads as images: those that its source offers (backends/gpu/source.py) and the device takes.
+   What a launch writes meanwhile has to lie in another buffer: OpenCL leaves open what is read otherwise. */
+static uint64_t images_of(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel) {
+  uint64_t found = 0;
+  char word[64];
+  for (uint32_t n = 0; kernel->uses && n < kernel->buffers && n < 64; ++n) {
+    const odtc_gpu_use *use = kernel->uses + n;
+    snprintf(word, sizeof word, "#ifdef ODTC_IMAGE_%u\n", n);
+    if (use->is_alone && use->most_bytes / ODTC_OPENCL_PIXEL <= gpu->most_pixels &&
+        has(kernel->code, kernel->code_bytes, word))
+      found |= UINT64_C(1) << n;
+  }
+  return found;
+}
+
+static odtc_code build(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel, struct odtc_opencl_kernel *to,
                        odtc_problem *problem) {
   const char *source = kernel->code;
+  char options[64 * sizeof "-DODTC_IMAGE_00 "] = "";
+  size_t length = 0;
   cl_int code;
   if (check_half(gpu, kernel, problem)) return problem->code;
-  *program = gpu->cl->clCreateProgramWithSource(gpu->context, 1, &source, &kernel->code_bytes, &code);
+  for (unsigned n = 0; n < 64; ++n)
+    if (to->images >> n & 1)
+      length += (size_t)snprintf(options + length, sizeof options - length, "-DODTC_IMAGE_%u ", n);
+  to->program = gpu->cl->clCreateProgramWithSource(gpu->context, 1, &source, &kernel->code_bytes, &code);
   if (code) return odtc_opencl_fail(problem, code, kernel->name);
-  if ((code = gpu->cl->clBuildProgram(*program, 1, &gpu->device, "", NULL, NULL)))
-    return say_log(gpu, *program, kernel->name, code, problem);
+  if ((code = gpu->cl->clBuildProgram(to->program, 1, &gpu->device, options, NULL, NULL)))
+    return say_log(gpu, to->program, kernel->name, code, problem);
   return ODTC_OK;
 }
 
@@ -70,12 +90,15 @@ static int name_file(const odtc_gpu *gpu, const odtc_gpu_kernel *kernels, size_t
   char hash[ODTC_HEX_BYTES];
   uint8_t digest[ODTC_SHA256_BYTES];
   size_t bytes = sizeof gpu->about.name + sizeof gpu->about.driver;
-  for (size_t n = 0; n < count; ++n) bytes += kernels[n].code_bytes;
+  for (size_t n = 0; n < count; ++n) bytes += kernels[n].code_bytes + sizeof gpu->kernels[n].images;
   uint8_t *all = malloc(bytes), *at = all;
   if (!all) return 0;
   memcpy(at, gpu->about.name, sizeof gpu->about.name), at += sizeof gpu->about.name;
   memcpy(at, gpu->about.driver, sizeof gpu->about.driver), at += sizeof gpu->about.driver;
-  for (size_t n = 0; n < count; at += kernels[n++].code_bytes) memcpy(at, kernels[n].code, kernels[n].code_bytes);
+  for (size_t n = 0; n < count; at += kernels[n++].code_bytes) {
+    memcpy(at, &gpu->kernels[n].images, sizeof gpu->kernels[n].images), at += sizeof gpu->kernels[n].images;
+    memcpy(at, kernels[n].code, kernels[n].code_bytes);
+  }
   odtc_sha256(all, bytes, digest);
   free(all);
   odtc_digest_text(digest, hash);
@@ -132,11 +155,13 @@ static void keep(const odtc_gpu *gpu, const char *path, size_t count) {
   free(all);
 }
 
-static odtc_code describe(struct odtc_opencl_kernel *to, const odtc_gpu_kernel *from, odtc_problem *problem) {
+static odtc_code describe(const odtc_gpu *gpu, struct odtc_opencl_kernel *to, const odtc_gpu_kernel *from,
+                          odtc_problem *problem) {
   if (strlen(from->name) >= sizeof to->name)
     return odtc_fail(problem, ODTC_UNSUPPORTED, "the name of the kernel %.100s is too long", from->name);
   strcpy(to->name, from->name);
   to->buffers = from->buffers, to->numbers = from->numbers;
+  to->images = images_of(gpu, from);
   if (!(to->bytes = calloc(from->numbers + 1, 1)))
     return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for a kernel");
   for (uint32_t n = 0; n < from->numbers; ++n) to->bytes[n] = from->types[n].bits / 8;
@@ -149,11 +174,11 @@ odtc_code odtc_opencl_load(odtc_gpu *gpu, const odtc_gpu_kernel *kernels, size_t
     return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for %zu kernels", count);
   gpu->kernel_count = count;
   for (size_t n = 0; n < count; ++n)
-    if (describe(gpu->kernels + n, kernels + n, problem)) return problem->code;
+    if (describe(gpu, gpu->kernels + n, kernels + n, problem)) return problem->code;
   int is_kept = gpu->cache[0] && name_file(gpu, kernels, count, path);
   if (is_kept && take_kept(gpu, path, count)) return ODTC_OK;
   for (size_t n = 0; n < count; ++n)
-    if (build(gpu, kernels + n, &gpu->kernels[n].program, problem)) return problem->code;
+    if (build(gpu, kernels + n, gpu->kernels + n, problem)) return problem->code;
   if (is_kept) keep(gpu, path, count);
   return ODTC_OK;
 }

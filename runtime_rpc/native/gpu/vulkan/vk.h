@@ -28,13 +28,13 @@ typedef struct {
 } VkInstanceCreateInfo;
 
 typedef struct {
-  uint32_t unused_images[6];
+  uint32_t unused_images[5], maxTexelBufferElements;
   uint32_t maxUniformBufferRange, maxStorageBufferRange, maxPushConstantsSize;
   uint32_t maxMemoryAllocationCount, maxSamplerAllocationCount;
   VkDeviceSize bufferImageGranularity, sparseAddressSpaceSize;
   uint32_t maxBoundDescriptorSets, maxPerStageDescriptorSamplers;
   uint32_t maxPerStageDescriptorUniformBuffers, maxPerStageDescriptorStorageBuffers;
-  uint32_t unused_graphics[34];
+  uint32_t maxPerStageDescriptorSampledImages, unused_graphics[33];
   uint32_t maxComputeSharedMemorySize;
   uint32_t maxComputeWorkGroupCount[3];
   uint32_t maxComputeWorkGroupInvocations;
@@ -185,6 +185,14 @@ typedef struct {
 } VkBufferCreateInfo;
 
 typedef struct {
+  VK_INPUT
+  VkFlags flags;
+  VkBuffer buffer;
+  VkFormat format;
+  VkDeviceSize offset, range;
+} VkBufferViewCreateInfo;
+
+typedef struct {
   VkDeviceSize size, alignment;
   uint32_t memoryTypeBits;
 } VkMemoryRequirements;
@@ -208,6 +216,18 @@ typedef struct {
   size_t initialDataSize;
   const void *pInitialData;
 } VkPipelineCacheCreateInfo;
+
+typedef struct {
+  uint32_t constantID, offset;
+  size_t size;
+} VkSpecializationMapEntry;
+
+typedef struct {
+  uint32_t mapEntryCount;
+  const VkSpecializationMapEntry *pMapEntries;
+  size_t dataSize;
+  const void *pData;
+} VkSpecializationInfo;
 
 typedef struct {
   VK_INPUT
@@ -317,7 +337,7 @@ typedef struct {
   VkDescriptorType descriptorType;
   const void *pImageInfo;
   const VkDescriptorBufferInfo *pBufferInfo;
-  const void *pTexelBufferView;
+  const VkBufferView *pTexelBufferView;
 } VkWriteDescriptorSet;
 
 typedef struct {

@@ -15,6 +15,7 @@ VK_HANDLE(VkSemaphore)
 VK_HANDLE(VkFence)
 VK_HANDLE(VkDeviceMemory)
 VK_HANDLE(VkBuffer)
+VK_HANDLE(VkBufferView)
 VK_HANDLE(VkQueryPool)
 VK_HANDLE(VkShaderModule)
 VK_HANDLE(VkPipelineCache)
@@ -30,7 +31,6 @@ _Static_assert(sizeof(void *) == 8, "handles have 64 bits");
 typedef uint32_t VkFlags, VkBool32;
 typedef uint64_t VkDeviceSize;
 typedef struct VkAllocationCallbacks VkAllocationCallbacks;
-typedef struct VkSpecializationInfo VkSpecializationInfo;
 typedef struct VkCopyDescriptorSet VkCopyDescriptorSet;
 typedef struct VkBufferMemoryBarrier VkBufferMemoryBarrier;
 typedef struct VkImageMemoryBarrier VkImageMemoryBarrier;
@@ -67,6 +67,7 @@ typedef enum {
   VK_STRUCTURE_TYPE_FENCE_CREATE_INFO = 8,
   VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO = 11,
   VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO = 12,
+  VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO = 13,
   VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO = 16,
   VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO = 17,
   VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO = 18,
@@ -107,10 +108,12 @@ typedef enum {
 } VkPhysicalDeviceType;
 
 typedef enum {
+  VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER = 4,
   VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER = 6,
   VK_DESCRIPTOR_TYPE_STORAGE_BUFFER = 7,
 } VkDescriptorType;
 
+typedef enum { VK_FORMAT_R32G32B32A32_SFLOAT = 109 } VkFormat;
 typedef enum { VK_SHARING_MODE_EXCLUSIVE = 0, VK_SHARING_MODE_CONCURRENT = 1 } VkSharingMode;
 typedef enum { VK_COMMAND_BUFFER_LEVEL_PRIMARY = 0 } VkCommandBufferLevel;
 typedef enum { VK_PIPELINE_BIND_POINT_COMPUTE = 1 } VkPipelineBindPoint;
@@ -127,6 +130,7 @@ enum {
 enum {
   VK_BUFFER_USAGE_TRANSFER_SRC_BIT = 1,
   VK_BUFFER_USAGE_TRANSFER_DST_BIT = 2,
+  VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT = 4,
   VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT = 0x10,
   VK_BUFFER_USAGE_STORAGE_BUFFER_BIT = 0x20,
 };

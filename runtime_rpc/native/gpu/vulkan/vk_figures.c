@@ -54,6 +54,7 @@ odtc_code odtc_vk_describe(odtc_gpu *gpu, uint32_t number, const odtc_gpu_kernel
   VkPipeline pipeline = NULL;
   if (odtc_vk_check_there(gpu, problem)) return problem->code;
   odtc_add_figure(figures, "shared bytes", (double)again.shared_bytes);
+  odtc_add_images(figures, again.images);
   if (!gpu->has_statistics) return ODTC_OK;
   /* Compiled again: a driver keeps statistics where it is asked to before. */
   again.shader = NULL;

@@ -32,6 +32,7 @@
   X(void, DestroyDevice, (VkDevice, VK_ALLOCATOR)) \
   X(void, GetDeviceQueue, (VkDevice, uint32_t, uint32_t, VkQueue *)) \
   VK_CREATE(X, Buffer) \
+  VK_CREATE(X, BufferView) \
   VK_CREATE(X, ShaderModule) \
   VK_CREATE(X, PipelineCache) \
   VK_CREATE(X, PipelineLayout) \

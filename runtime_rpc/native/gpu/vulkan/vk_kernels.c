@@ -5,6 +5,7 @@
 
 #include "vk_cache.h"
 #include "vk_matrices.h"
+#include "vk_memory.h"
 #include "vk_spirv.h"
 
 /* A driver may do anything with a kernel beyond its limits. */
@@ -23,6 +24,9 @@ static odtc_code check_limits(const odtc_gpu *gpu, const odtc_vk_kernel *k, odtc
   if (k->buffers > most->maxPerStageDescriptorStorageBuffers)
     return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %s has %u buffers: %.100s allows %u", k->name,
                      k->buffers, gpu->properties.deviceName, most->maxPerStageDescriptorStorageBuffers);
+  if (odtc_vk_count(k->offered) > most->maxPerStageDescriptorSampledImages)
+    return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %s can read %u buffers as images: %.100s allows %u", k->name,
+                     odtc_vk_count(k->offered), gpu->properties.deviceName, most->maxPerStageDescriptorSampledImages);
   uint32_t room = k->is_uniform ? most->maxUniformBufferRange : most->maxPushConstantsSize;
   if (k->numbers > room / ODTC_VK_NUMBER)
     return odtc_fail(problem, ODTC_UNSUPPORTED, "the kernel %s has %u numbers: %.100s allows %u", k->name,
@@ -36,12 +40,16 @@ static odtc_code check_limits(const odtc_gpu *gpu, const odtc_vk_kernel *k, odtc
 
 static odtc_code make_bindings(odtc_gpu *gpu, odtc_vk_kernel *k, odtc_problem *problem) {
   uint32_t count = k->buffers + (uint32_t)k->is_uniform;
-  VkDescriptorSetLayoutBinding *each = calloc(count + 1, sizeof *each);
+  VkDescriptorSetLayoutBinding *each = calloc(count + odtc_vk_count(k->offered) + 1, sizeof *each);
   if (!each) return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for the kernel %s", k->name);
   for (uint32_t n = 0; n < count; ++n)
     each[n] = (VkDescriptorSetLayoutBinding){
         n, n < k->buffers ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER : VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, 1,
         VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+  for (uint32_t n = 0; n < k->buffers && n < 64; ++n)
+    if (k->offered >> n & 1)
+      each[count++] = (VkDescriptorSetLayoutBinding){
+          odtc_vk_image_binding(k, n), VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
   const VkDescriptorSetLayoutCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = count, .pBindings = each};
   VkResult made = gpu->vk.CreateDescriptorSetLayout(gpu->device, &info, NULL, &k->bindings);
@@ -71,6 +79,11 @@ odtc_code odtc_vk_make_pipeline(odtc_gpu *gpu, const odtc_vk_kernel *k, VkPipeli
                                 VkPipeline *pipeline, odtc_problem *problem) {
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {0};
   if (k->subgroup && odtc_vk_need_subgroups(gpu, k, &size, problem)) return problem->code;
+  const VkBool32 yes = 1;
+  VkSpecializationMapEntry switches[64];
+  VkSpecializationInfo chosen = {0, switches, sizeof yes, &yes};
+  for (uint32_t n = 0; n < 64; ++n)
+    if (k->images >> n & 1) switches[chosen.mapEntryCount++] = (VkSpecializationMapEntry){n, 0, sizeof yes};
   const VkComputePipelineCreateInfo info = {
       .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
       .flags = flags,
@@ -79,7 +92,8 @@ odtc_code odtc_vk_make_pipeline(odtc_gpu *gpu, const odtc_vk_kernel *k, VkPipeli
                 .flags = k->subgroup ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                 .module = k->shader,
-                .pName = k->name},
+                .pName = k->name,
+                .pSpecializationInfo = &chosen},
       .layout = k->layout};
   VkResult made = gpu->vk.CreateComputePipelines(gpu->device, cache, 1, &info, NULL, pipeline);
   if (!odtc_vk_check(gpu, made, k->name, problem) || gpu->is_lost || problem->code == ODTC_NO_MEMORY)
@@ -93,6 +107,14 @@ odtc_code odtc_vk_need_split(odtc_gpu *gpu, odtc_vk_kernel *k, odtc_problem *pro
                   : odtc_vk_make_pipeline(gpu, k, NULL, VK_PIPELINE_CREATE_DISPATCH_BASE, &k->split, problem);
 }
 
+/* Of the buffers that can be read as images those that are: an image may reach no further than the device says. */
+static uint64_t images_of(const odtc_gpu *gpu, const odtc_gpu_kernel *from, uint64_t offered) {
+  uint64_t most = (uint64_t)gpu->properties.limits.maxTexelBufferElements * ODTC_VK_PIXEL, found = 0;
+  for (uint32_t n = 0; from->uses && n < from->buffers && n < 64; ++n)
+    if (from->uses[n].most_bytes <= most) found |= offered & UINT64_C(1) << n;
+  return found;
+}
+
 static odtc_code load(odtc_gpu *gpu, const odtc_gpu_kernel *from, VkPipelineCache cache, odtc_vk_kernel *k,
                       odtc_problem *problem) {
   odtc_vk_shader shader;
@@ -102,9 +124,11 @@ static odtc_code load(odtc_gpu *gpu, const odtc_gpu_kernel *from, VkPipelineCach
   if (odtc_vk_read_shader(gpu, from, &shader, problem)) return problem->code;
   k->buffers = from->buffers;
   k->numbers = from->numbers;
-  k->is_uniform = from->flags & ODTC_GPU_UNIFORM && from->numbers;
+  k->is_uniform = odtc_vk_is_uniform(from);
   k->subgroup = from->flags >> ODTC_GPU_SUBGROUP_SHIFT;
   k->read_only = shader.read_only;
+  k->offered = shader.offered;
+  k->images = images_of(gpu, from, shader.offered);
   k->shared_bytes = shader.shared_bytes;
   for (int axis = 0; axis < 3; ++axis) k->items[axis] = shader.items[axis];
   if (check_limits(gpu, k, problem) || make_bindings(gpu, k, problem) || make_layout(gpu, k, problem) ||

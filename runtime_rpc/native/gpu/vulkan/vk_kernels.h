@@ -6,6 +6,16 @@
 
 enum { ODTC_VK_NUMBER = 8 }; /* bytes of a number */
 
+/* The bindings of a kernel: buffers, numbers where they lie in one, and images in the order of the buffers. */
+static inline uint32_t odtc_vk_image_binding(const odtc_vk_kernel *k, uint32_t buffer) {
+  return k->buffers + (uint32_t)k->is_uniform + buffer;
+}
+static inline uint32_t odtc_vk_count(uint64_t bits) {
+  uint32_t count = 0;
+  for (; bits; bits &= bits - 1) ++count;
+  return count;
+}
+
 odtc_code odtc_vk_load(odtc_gpu *gpu, const odtc_gpu_kernel *kernels, size_t count, odtc_problem *problem);
 void odtc_vk_unload(odtc_gpu *gpu);
 /* The pipeline for launches that are split into parts, which begin at other groups than the first. */

@@ -8,7 +8,7 @@
 
 /* What launches need in all. */
 typedef struct {
-  uint32_t buffers, uniforms, most_buffers;
+  uint32_t buffers, uniforms, images, most_buffers;
   size_t numbers;
   uint64_t uniform_bytes;
 } sums;
@@ -34,6 +34,7 @@ static sums count_all(const odtc_gpu *gpu, const odtc_gpu_launch *launches, size
     const odtc_vk_kernel *k = gpu->kernels + launches[n].kernel;
     all.buffers += k->buffers;
     all.uniforms += (uint32_t)k->is_uniform;
+    all.images += odtc_vk_count(k->offered);
     if (k->buffers > all.most_buffers) all.most_buffers = k->buffers;
     all.numbers += k->numbers;
     if (k->is_uniform) all.uniform_bytes += uniform_room(gpu, k);
@@ -74,10 +75,11 @@ static odtc_code allocate(odtc_gpu *gpu, const sums *all, size_t count, odtc_gpu
       odtc_vk_make_buffer(gpu, ODTC_VK_SHARED, all->uniform_bytes, &l->uniform, problem))
     return problem->code;
   const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, all->buffers + 1},
-                                        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, all->uniforms + 1}};
+                                        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, all->uniforms + 1},
+                                        {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, all->images + 1}};
   const VkDescriptorPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
                                            .maxSets = (uint32_t)count + 1,
-                                           .poolSizeCount = 2,
+                                           .poolSizeCount = sizeof sizes / sizeof *sizes,
                                            .pPoolSizes = sizes};
   const VkCommandBufferAllocateInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                                 .commandPool = gpu->compute.commands,
@@ -87,6 +89,24 @@ static odtc_code allocate(odtc_gpu *gpu, const sums *all, size_t count, odtc_gpu
              ? problem->code
              : odtc_vk_check(gpu, gpu->vk.AllocateCommandBuffers(gpu->device, &commands, &l->commands),
                              "a command buffer", problem);
+}
+
+/* Where a kernel could read images, some have to be bound, whether it reads them or not. */
+static odtc_code bind_images(odtc_gpu *gpu, const odtc_gpu_launch *from, const odtc_vk_launch *to,
+                             odtc_problem *problem) {
+  const odtc_vk_kernel *k = to->kernel;
+  for (uint32_t n = 0; n < k->buffers && n < 64; ++n) {
+    if (!(k->offered >> n & 1)) continue;
+    if (odtc_vk_need_pixels(gpu, from->buffers[n], problem)) return problem->code;
+    const VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                        .dstSet = to->set,
+                                        .dstBinding = odtc_vk_image_binding(k, n),
+                                        .descriptorCount = 1,
+                                        .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER,
+                                        .pTexelBufferView = &from->buffers[n]->pixels};
+    gpu->vk.UpdateDescriptorSets(gpu->device, 1, &write, 0, NULL);
+  }
+  return ODTC_OK;
 }
 
 /* Gives a launch the set of its buffers. */
@@ -123,7 +143,7 @@ static odtc_code bind_buffers(odtc_gpu *gpu, const odtc_gpu_launch *from, odtc_g
                                              .pBufferInfo = &uniform};
   }
   gpu->vk.UpdateDescriptorSets(gpu->device, count, writes, 0, NULL);
-  return ODTC_OK;
+  return bind_images(gpu, from, to, problem);
 }
 
 /* Whether a launch has to wait for those before it: -1 where there is no memory to say so. */

@@ -148,7 +148,8 @@ odtc_code odtc_vk_make_buffer(odtc_gpu *gpu, odtc_vk_use use, uint64_t bytes, od
       .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
       .size = (bytes + ROUND - 1) / ROUND * ROUND,
       .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
-               VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+               VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+               VK_BUFFER_USAGE_TRANSFER_DST_BIT,
       .sharingMode = is_shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
       .queueFamilyIndexCount = is_shared ? 2 : 0,
       .pQueueFamilyIndices = families};
@@ -163,7 +164,20 @@ odtc_code odtc_vk_make_buffer(odtc_gpu *gpu, odtc_vk_use use, uint64_t bytes, od
   return ODTC_OK;
 }
 
+odtc_code odtc_vk_need_pixels(odtc_gpu *gpu, odtc_gpu_buffer *b, odtc_problem *problem) {
+  uint64_t pixels = (b->bytes + ODTC_VK_PIXEL - 1) / ODTC_VK_PIXEL;
+  uint64_t most = gpu->properties.limits.maxTexelBufferElements;
+  const VkBufferViewCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                                       .buffer = b->buffer,
+                                       .format = VK_FORMAT_R32G32B32A32_SFLOAT,
+                                       .range = (pixels < most ? pixels : most) * ODTC_VK_PIXEL};
+  if (b->pixels) return ODTC_OK;
+  return odtc_vk_check(gpu, gpu->vk.CreateBufferView(gpu->device, &info, NULL, &b->pixels), "an image of a buffer",
+                       problem);
+}
+
 void odtc_vk_end_buffer(odtc_gpu *gpu, odtc_gpu_buffer *b) {
+  gpu->vk.DestroyBufferView(gpu->device, b->pixels, NULL);
   gpu->vk.DestroyBuffer(gpu->device, b->buffer, NULL);
   gpu->vk.FreeMemory(gpu->device, b->memory, NULL);
   if (b->piece && !--b->piece->buffers) b->piece->used = 0;

@@ -6,7 +6,7 @@ enum { MAGIC = 0x07230203, HEADER = 5 };
 /* Instructions, and what they are given. */
 enum { NAME = 5, ENTRY_POINT = 15, EXECUTION_MODE = 16, CAPABILITY = 17, FUNCTION_END = 56, DECORATE = 71 };
 enum { TYPE_INT = 21, TYPE_FLOAT = 22, TYPE_VECTOR = 23, TYPE_ARRAY = 28, TYPE_POINTER = 32, CONSTANT = 43, VARIABLE = 59 };
-enum { LOCAL_SIZE = 17, BINDING = 33, WORK_GROUP = 4, MOST_BITS = 64 };
+enum { LOCAL_SIZE = 17, BINDING = 33, UNIFORM_CONSTANT = 0, WORK_GROUP = 4, MOST_BITS = 64 };
 /* The name of a buffer that the kernel only reads, by backends/spirv/interface.py. */
 static const char READ_ONLY[] = "read_only";
 
@@ -29,12 +29,11 @@ static reader from(const uint32_t *words, size_t count) {
   return (reader){words + HEADER, words + count, 0, 0};
 }
 
-/* The binding of a variable; MOST_BITS if it has none, or a larger one. */
+/* The binding of a variable; UINT32_MAX if it has none. */
 static uint32_t binding_of(reader r, uint32_t variable) {
   while (next(&r) > 0)
-    if (r.number == DECORATE && r.words == 4 && r.at[1] == variable && r.at[2] == BINDING)
-      return r.at[3] < MOST_BITS ? r.at[3] : MOST_BITS;
-  return MOST_BITS;
+    if (r.number == DECORATE && r.words == 4 && r.at[1] == variable && r.at[2] == BINDING) return r.at[3];
+  return UINT32_MAX;
 }
 
 /* The instruction whose result has a number, which stands in one of its words; NULL where there is none. */
@@ -75,7 +74,9 @@ odtc_code odtc_vk_read_shader(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel
                               odtc_problem *problem) {
   const uint32_t *words = kernel->code;
   size_t count = kernel->code_bytes / sizeof *words;
-  *shader = (odtc_vk_shader){{0, 0, 0}, 0, 0};
+  /* The bindings of images come behind all others, in the order of the buffers. */
+  uint32_t first_image = kernel->buffers + odtc_vk_is_uniform(kernel);
+  *shader = (odtc_vk_shader){{0, 0, 0}, 0, 0, 0};
   int left = count > HEADER && words[0] == MAGIC ? 1 : -1, is_named = 0;
   reader r = left > 0 ? from(words, count) : (reader){0};
   while (left > 0 && (left = next(&r)) > 0) {
@@ -87,6 +88,10 @@ odtc_code odtc_vk_read_shader(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel
       memcpy(shader->items, r.at + 3, sizeof shader->items);
     } else if (r.number == VARIABLE && r.words > 3 && r.at[3] == WORK_GROUP) {
       shader->shared_bytes = more_shared(from(words, count), r.at[1], shader->shared_bytes);
+    } else if (r.number == VARIABLE && r.words > 3 && r.at[3] == UNIFORM_CONSTANT) {
+      uint32_t image = binding_of(from(words, count), r.at[2]) - first_image;
+      if (image >= kernel->buffers || image >= MOST_BITS) break; /* before the end: it is damaged */
+      shader->offered |= UINT64_C(1) << image;
     } else if (r.number == NAME && r.words > 2 && is_name(&r, 2, READ_ONLY)) {
       uint32_t binding = binding_of(from(words, count), r.at[1]);
       if (binding < MOST_BITS) shader->read_only |= UINT64_C(1) << binding;
