@@ -23,9 +23,11 @@ from odtc.backends.gpu.tile_speeds import (
 _SHARED = 32 << 10
 _BY_OPENCL, _BY_BOTH = frozenset({"opencl"}), frozenset({"opencl", "vulkan"})
 
+# Qualcomm's guide to OpenCL: of all reads, those of images alone go through the first-level cache.
+_ADRENO = replace(PHONE, images=True)
 # One was reported to support 512 items through Vulkan, most were not.
-_ADRENO_5 = replace(PHONE, local_bytes=_SHARED)
-_ADRENO_6 = replace(PHONE, most_items=1024, local_bytes=_SHARED, half=_BY_OPENCL)
+_ADRENO_5 = replace(_ADRENO, local_bytes=_SHARED)
+_ADRENO_6 = replace(_ADRENO, most_items=1024, local_bytes=_SHARED, half=_BY_OPENCL)
 _ADRENO_7 = replace(_ADRENO_6, half=_BY_BOTH)
 # Their drivers have 16 KiB, all of the 610's and some of the 612's.
 _ADRENO_SMALL = replace(_ADRENO_6, local_bytes=PHONE.local_bytes)
