@@ -90,9 +90,10 @@ def test_a_gpu_has_no_threads(native: NativeTrainer) -> None:
         assert caught.value.code is Code.USAGE
 
 
-def test_what_is_kept_of_a_driver_is_taken_or_written_anew(
-    artifact: Artifact, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("gpu", ["", "{gpu=adreno-750}"])
+def test_what_is_kept_of_a_driver_is_taken_or_written_anew(gpu: str, tmp_path: Path) -> None:
+    """Programs that read images, too."""
+    artifact = mlp_artifact(tmp_path, odtc.SGD(momentum=0.9), target=f"host-opencl{gpu}")
     folder = unpacked(artifact, tmp_path / "members")
     (tmp_path / "kept").mkdir()
     kept = os.fsencode(tmp_path / "kept")
