@@ -100,8 +100,6 @@ def aligned(source: str) -> str:
     tensors = "|".join(map(str, _OF_TENSORS))
     for match in _MEMORY.finditer(source):
         (space, kind), name = match.group(1, 2), match[3] or match[4]
-        if space == "__global" and kind != "float":
-            continue
         lanes = r"(\d+)" if space == "__local" else f"({tensors})"
         load = re.compile(rf"\bvload{lanes}\(0, {name} \+ ")
         store = re.compile(rf"\bvstore{lanes}\((.*), 0, {name} \+ (.*)\);$", re.MULTILINE)
