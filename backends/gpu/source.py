@@ -9,6 +9,7 @@ it can read as images, too.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import tvm
@@ -37,17 +38,60 @@ _PLACES = re.compile(
 # A vector of scalars, as C++ would write it.
 _CONSTRUCTED = re.compile(r"(?<![\w)])(float[24])\(")
 _READ_WORD = f"#define {READ_WORD}(at) (*(const __global uint *)(at))\n"
-# A tensor of floats among a kernel's parameters, which come in the order of its arguments, and what
-# reads it, either way.
-_OPERANDS = re.compile(r"__global \w+\* restrict (\w+)")
-_IMAGE = """#ifdef ODTC_IMAGE_{n}
-#define OPERAND_{n} __read_only image1d_buffer_t
-#define READ_{n}(at) read_imagef({name}, (at) >> 2)
+# A tensor among a kernel's parameters, which come in the order of its arguments.
+_OPERANDS = re.compile(r"__global (\w+)\* restrict (\w+)")
+
+
+@dataclass(frozen=True)
+class _Load:
+    """A form of loads of four neighbours.
+
+    Attributes:
+        load: pattern of all before the place that is read; the tensor is called NAME.
+        macro: what defines that an operand is an image, but for its number.
+        image: the same load of an image.
+        buffer: of a buffer.
+    """
+
+    load: str
+    macro: str
+    image: str
+    buffer: str
+
+    def choice(self, number: int, name: str, kind: str) -> str:
+        """Macros: how the operand of a number and a name is declared, and how it is read."""
+        return f"""#ifdef {self.macro}_{number}
+#define OPERAND_{number} __read_only image1d_buffer_t
+#define READ_{number}(at) {self.image.replace("NAME", name)}
 #else
-#define OPERAND_{n} __global float* restrict
-#define READ_{n}(at) (*(__global float4*)({name} + (at)))
+#define OPERAND_{number} __global {kind}* restrict
+#define READ_{number}(at) {self.buffer.replace("NAME", name)}
 #endif
 """
+
+
+# What is before a load whose value is converted to float16.
+_ROUNDED = re.compile(r"\bconvert_half4\(\(*$")
+_FORMS = (
+    _Load(
+        r"\*\(__global float4\*\)\(NAME \+ ",
+        "ODTC_IMAGE",
+        "read_imagef(NAME, (at) >> 2)",
+        "(*(__global float4*)(NAME + (at)))",
+    ),
+    _Load(
+        r"\*\(__global half4\*\)\(NAME \+ ",
+        "ODTC_IMAGE_HALVES",
+        "convert_half4(read_imagef(NAME, (at) >> 2))",
+        "(*(__global half4*)(NAME + (at)))",
+    ),
+    _Load(
+        r"\bvloada_half4\(0, \(\(__global half \*\)NAME \+ ",
+        "ODTC_IMAGE_HALVES",
+        "read_imagef(NAME, (at) >> 2)",
+        "vloada_half4(0, NAME + (at))",
+    ),
+)
 _DECLARATION = re.compile(r"^__kernel void \w+\([^;{]*\);\n", re.MULTILINE)
 
 
@@ -127,22 +171,34 @@ def with_words(source: str) -> str:
 def with_images(source: str) -> str:
     """The aligned source with operands that its driver may be told to read as images.
 
-    Operand n is one where `ODTC_IMAGE_n` is defined, which the runtime does that launches it
-    (`opencl_programs.c`). Of each such operand all that the source has is its declaration and
-    loads of four floats: nothing else reads it, and nothing writes it.
+    Operand n is one where `ODTC_IMAGE_n` is defined, or `ODTC_IMAGE_HALVES_n`, which the runtime
+    does that launches it (`opencl_programs.c`). Of each such operand all that the source has is its
+    declaration and loads of four: nothing else reads it, and nothing writes it. What is rounded as
+    it is read is none: see `only_read_by_fours` in `backends/spirv/memory/shared.py`.
     """
     for number, operand in enumerate(_OPERANDS.finditer(source)):
-        name = operand[1]
-        load = re.compile(rf"\*\(__global float4\*\)\({name} \+ ")
-        ends = [_closing(source, found.end()) for found in load.finditer(source)]
-        is_stored = any(source.startswith(" = ", end + 1) for end in ends)
+        name = operand[2]
         mentions = len(re.findall(rf"\b{name}\b", source))
-        if not ends or is_stored or mentions != len(ends) + 1:
-            continue
-        source = re.sub(rf"{re.escape(operand[0])}\b", f"OPERAND_{number} {name}", source)
-        source = load.sub(f"READ_{number}(", source)
-        source = _IMAGE.format(n=number, name=name) + source
+        for form in _FORMS:
+            loads = list(_loads(source, form.load.replace("NAME", name)))
+            if not loads or len(loads) + 1 != mentions:
+                continue
+            for begin, end, place in reversed(loads):
+                source = f"{source[:begin]}READ_{number}({place}){source[end:]}"
+            source = re.sub(rf"{re.escape(operand[0])}\b", f"OPERAND_{number} {name}", source)
+            source = form.choice(number, name, operand[1]) + source
     return source
+
+
+def _loads(source: str, load: str) -> Iterator[tuple[int, int, str]]:
+    """Where each load of a form begins and ends, and the place that it is of."""
+    for match in re.finditer(load, source):
+        end = _closing(source, match.end())
+        # Of two parentheses, the inner one is around a pointer and the place.
+        after = end + match[0].count("((") + 1
+        is_rounded = _ROUNDED.search(source, 0, match.start())
+        if not source.startswith(" = ", after) and not is_rounded:
+            yield match.start(), after, source[match.end() : end]
 
 
 def _closing(source: str, begin: int) -> int:

@@ -17,6 +17,7 @@ says which is read.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from tvm import ir, tirx
@@ -43,6 +44,8 @@ _SCALARS = {
 _HANDLE = (3, 64, 1)
 # The name of buffers that a kernel only reads, by which vk_spirv.c knows them.
 READ_ONLY = "read_only"
+# The name of images of float16, likewise.
+HALVES = "halves"
 _CODES = {"int": 0, "uint": 1, "float": 2}
 
 
@@ -84,10 +87,13 @@ def declare(kernel: KernelWriter, function: tirx.PrimFunc) -> Interface:
 def offer_images(kernel: KernelWriter, interface: Interface, buffers: Iterable[Any]) -> None:
     """Declares the images that some buffers of the interface may be read as."""
     first = interface.arguments.count(_HANDLE) + interface.is_uniform
-    for binding in sorted(kernel.buffers[each].binding or 0 for each in buffers):
+    for place in sorted((kernel.buffers[each] for each in buffers), key=attrgetter("binding")):
+        binding = place.binding or 0
         of = kernel.types.pointer(StorageClass.UNIFORM_CONSTANT, kernel.types.image_of_floats())
         image = kernel.module.variable(of, StorageClass.UNIFORM_CONSTANT)
         _bind(kernel, image, first + binding)
+        if place.stored == FLOAT16:
+            kernel.module.name(image, HALVES)
         switch = kernel.module.switch(kernel.types.scalar(BOOL), binding)
         kernel.images[binding] = image, switch
 
@@ -127,21 +133,23 @@ def load_vector(
         switch = kernel.images[place.binding][1]
         return kernel.body.choice(
             switch,
-            place.stored,
-            lambda: _fetched(kernel, place, first),
+            target or place.stored,
+            lambda: _fetched(kernel, place, first, target or place.stored),
             lambda: _loaded(kernel, place, first, lanes, target),
         )
     return _loaded(kernel, place, first, lanes, target)
 
 
-def _fetched(kernel: KernelWriter, place: BufferPlace, first: ir.Expr) -> Value:
-    """Four floats of a buffer that is read as an image."""
+def _fetched(kernel: KernelWriter, place: BufferPlace, first: ir.Expr, target: ScalarKind) -> Value:
+    """Four floats of a buffer that is read as an image: float32, whatever is stored."""
     image, _ = kernel.images[place.binding]
     at, _ = quotient(kernel, first, _FOUR)
     loaded = kernel.body.pure(Op.LOAD, kernel.types.image_of_floats(), image)
-    of = kernel.types.vector(place.stored, _FOUR)
+    of = kernel.types.vector(FLOAT32, _FOUR)
     pixel = kernel.body.value(Op.IMAGE_FETCH, of, loaded, at)
-    scalar = kernel.types.scalar(place.stored)
+    scalar = kernel.types.computed(target)
+    if target != FLOAT32:
+        pixel = kernel.body.pure(Op.F_CONVERT, kernel.types.vector(target, _FOUR), pixel)
     return tuple(
         kernel.body.pure(Op.COMPOSITE_EXTRACT, scalar, pixel, lane) for lane in range(_FOUR)
     )

@@ -4,6 +4,7 @@ import itertools
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,27 +187,50 @@ def test_other_gpus_hold_it_in_memory(target: str, tmp_path: Path, made: list[Sh
         assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
-@pytest.fixture(scope="module")
-def phone_sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    path = exported("lenet", tmp_path_factory.mktemp("model"))
-    artifact = odtc.compile(path, "android-opencl{gpu=mali-g76}", precision="mixed")
+def phone_sources(network: str, gpu: str, folder: Path) -> dict[str, str]:
+    path = exported(network, folder)
+    artifact = odtc.compile(path, f"android-opencl{{gpu={gpu}}}", precision="mixed")
     return opencl_module(artifact._bundle.library.read_bytes())[1]
 
 
-@needs(shutil.which("clang-15"), reason="no clang-15, which PoCL brings on Debian 12")
-def test_a_compiler_takes_the_source_for_phones(phone_sources: dict[str, str]) -> None:
-    """None of this machine's devices computes with float16 through OpenCL."""
+def assert_compiles(name: str, source: str, macros: Iterable[str]) -> None:
     options = "-x cl -cl-std=CL1.2 -target spir64 -fsyntax-only -Xclang -finclude-default-header"
-    for name, source in phone_sources.items():
-        done = subprocess.run(
-            ["clang-15", *options.split(), "-Xclang", "-cl-ext=+cl_khr_fp16", "-"],
-            input=source,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{name}: {done.stderr}"
-    products = [source for source in phone_sources.values() if "__local half " in source]
+    defined = [f"-D{each}" for each in macros]
+    done = subprocess.run(
+        ["clang-15", *options.split(), "-Xclang", "-cl-ext=+cl_khr_fp16", *defined, "-"],
+        input=source,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name}, {defined}: {done.stderr}"
+
+
+@needs(shutil.which("clang-15"), reason="no clang-15, which PoCL brings on Debian 12")
+def test_a_compiler_takes_images_of_float16_in_the_source_for_phones(tmp_path: Path) -> None:
+    """All that the source offers, at once."""
+    sources = phone_sources("bert_base", "adreno-750", tmp_path)
+    offered = {name: re.findall(r"#ifdef (ODTC_IMAGE\w+)", each) for name, each in sources.items()}
+    for name, macros in offered.items():
+        if macros:
+            assert_compiles(name, sources[name], macros)
+            assert_compiles(name, sources[name], ())
+    halves = {name for name, each in offered.items() if any("HALVES" in macro for macro in each)}
+    assert halves
+    # What is rounded as it is read is a buffer.
+    for name, source in sources.items():
+        for number in re.findall(r"convert_half4\(+READ_(\d+)", source):
+            assert f"ODTC_IMAGE_{number}" not in offered[name]
+
+
+@needs(shutil.which("clang-15"), reason="no clang-15, which PoCL brings on Debian 12")
+def test_a_compiler_takes_the_source_for_phones(tmp_path: Path) -> None:
+    """None of this machine's devices computes with float16 through OpenCL."""
+    sources = phone_sources("lenet", "mali-g76", tmp_path)
+    for name, source in sources.items():
+        assert_compiles(name, source, ())
+        assert not re.search(r"\[\w+\.s3\]", source), "a vector that is read by elements"
+    products = [source for source in sources.values() if "__local half " in source]
     assert products
     for source in products:
         # What a group shares is widened as it is read.

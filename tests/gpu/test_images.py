@@ -15,6 +15,7 @@ import pytest
 import odtc
 from benchmarks.models.pytorch.spec import batches
 from benchmarks.models.pytorch.table import SMALL
+from odtc.backends.gpu import tiling
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.spirv.assemble import Shader
 from odtc.backends.targets import parse_target
@@ -30,18 +31,18 @@ from tests.native.reader import read
 from tests.numeric.mlp import mlp_artifact
 
 ADRENO = "adreno-750"
+# Which computes with no float16.
+OLDER = "adreno-530"
 
 
-@pytest.fixture
-def on_adreno(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Kernels of these tests are compiled for an Adreno, and run here."""
+def compile_for(gpu: str, patch: pytest.MonkeyPatch) -> None:
+    """Kernels of these tests are compiled for a phone's GPU, and run here."""
     of = parse_target
-    monkeypatch.setattr(on_device, "parse_target", lambda text: of(f"{text}{{gpu={ADRENO}}}"))
-    return monkeypatch
+    patch.setattr(on_device, "parse_target", lambda text: of(f"{text}{{gpu={gpu}}}"))
 
 
-def without_images(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(GPUS, ADRENO, replace(GPUS[ADRENO], images=False))
+def without_images(gpu: str, patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(GPUS, gpu, replace(GPUS[gpu], images=False))
 
 
 def test_whose_kernels_read_images() -> None:
@@ -81,12 +82,13 @@ OFFERED |= {"convolution-3": 0, "data-gradient-3": 0, "weight-gradient-3": 1}
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", products())
 def test_products_are_those_of_buffers(
-    kind: str, name: str, on_adreno: pytest.MonkeyPatch, made: list[Shader]
+    kind: str, name: str, monkeypatch: pytest.MonkeyPatch, made: list[Shader]
 ) -> None:
+    compile_for(ADRENO, monkeypatch)
     family, numbers, arrays, out = products()[name]
     found = product(kind, family, numbers, arrays, out, GPUS[ADRENO])
     offered = [images(shader) for shader in made]
-    without_images(on_adreno)
+    without_images(ADRENO, monkeypatch)
     assert np.array_equal(found, product(kind, family, numbers, arrays, out, GPUS[ADRENO]))
     if kind == "vulkan":
         assert max(map(len, offered)) == OFFERED[name]
@@ -95,12 +97,40 @@ def test_products_are_those_of_buffers(
             check_valid(shader)
 
 
+HALVES = [("opencl", OLDER), ("vulkan", OLDER), ("vulkan", ADRENO)]
+
+
+@pytest.mark.parametrize(("kind", "gpu"), HALVES)
+@pytest.mark.parametrize("transposed", [(0, 0), (1, 1)])
+def test_products_of_float16_are_those_of_buffers(
+    kind: str,
+    gpu: str,
+    transposed: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    made: list[Shader],
+) -> None:
+    """An operand is float16, the other one is not; the product is of float32 or of both rounded."""
+    compile_for(gpu, monkeypatch)
+    _, numbers, (a, b), out = products()["matmul-{}{}".format(*transposed)]
+    arrays = [a.astype(np.float16), b]
+    machine = replace(GPUS[gpu], multiplies_half=kind in GPUS[gpu].half)
+    found = product(kind, "matmul", numbers, arrays, out, machine)
+    offered = list(made)
+    without_images(gpu, monkeypatch)
+    assert np.array_equal(found, product(kind, "matmul", numbers, arrays, out, machine))
+    for shader in offered:
+        assert len(images(shader, "halves")) == 1
+        # What is rounded as it is read stays a buffer: a driver may round an image's elsewhere.
+        assert len(images(shader)) == (1 if machine.multiplies_half else 2)
+        check_valid(shader)
+
+
 def launches_of(
-    path: Path, target: str, name: str, steps: int = 3
+    path: Path, target: str, name: str, precision: str = "float32", steps: int = 3
 ) -> tuple[list[float], dict[str, float]]:
     """Losses of some steps, and how many buffers each launch reads as images."""
     net = SMALL[name]
-    trainer = odtc.compile(path, target, loss=net.loss).trainer()
+    trainer = odtc.compile(path, target, loss=net.loss, precision=precision).trainer()
     inputs, labels = next(batches(net))
     losses = [trainer.step(inputs, labels, lr=net.lr) for _ in range(steps)]
     found = {
@@ -121,9 +151,26 @@ def test_steps_have_the_losses_of_those_that_read_buffers(
 ) -> None:
     path, target = exported(name, tmp_path), f"host-{kind}{{gpu={ADRENO}}}"
     losses, found = launches_of(path, target, name)
-    without_images(monkeypatch)
+    without_images(ADRENO, monkeypatch)
     (tmp_path / "other").mkdir()
     expected, nothing = launches_of(exported(name, tmp_path / "other"), target, name)
+    assert losses == expected
+    assert sum(found.values()) > 0 == sum(nothing.values())
+
+
+@pytest.mark.parametrize(("kind", "gpu"), HALVES)
+@pytest.mark.parametrize("name", fast_if("lenet".__eq__, ["lenet", "bert_base"]))
+def test_steps_in_mixed_precision(
+    kind: str, gpu: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Models are small here: so are their products.
+    monkeypatch.setattr(tiling, "_LEAST_OF_HALF", 4)
+    path, target = exported(name, tmp_path), f"host-{kind}{{gpu={gpu}}}"
+    losses, found = launches_of(path, target, name, "mixed")
+    without_images(gpu, monkeypatch)
+    (tmp_path / "other").mkdir()
+    other = exported(name, tmp_path / "other")
+    expected, nothing = launches_of(other, target, name, "mixed")
     assert losses == expected
     assert sum(found.values()) > 0 == sum(nothing.values())
 

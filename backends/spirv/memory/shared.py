@@ -55,26 +55,49 @@ def only_vectors(function: tirx.PrimFunc) -> set[Any]:
 
     Two variables that are one buffer would have to say so where one of them is written through.
     """
-    reached = _reached(function, (ir.TensorLoad, tirx.BufferStore))
+    reached = _reached(function, (ir.TensorLoad, tirx.BufferStore), ("float32",))
     return {each for each, lanes in reached.items() if len(lanes) == 1 and 0 not in lanes}
 
 
 def only_read_by_fours(function: tirx.PrimFunc) -> set[Any]:
-    """The parameters that a kernel reads as aligned vectors of four floats, and never otherwise."""
-    written = _reached(function, (tirx.BufferStore,))
-    read = _reached(function, (ir.TensorLoad,))
-    return {each for each, lanes in read.items() if lanes == {_FOUR} and each not in written}
+    """The parameters that a kernel reads as aligned vectors of four floats, and never otherwise.
+
+    What it rounds to float16 as it is read is none of them: of a read of an image and a conversion
+    a driver may make one instruction, and lavapipe's rounds toward zero.
+    """
+    floats = ("float32", "float16")
+    written = _reached(function, (tirx.BufferStore,), floats)
+    read = _reached(function, (ir.TensorLoad,), floats)
+    others = written.keys() | _rounded(function)
+    return {each for each, lanes in read.items() if lanes == {_FOUR} and each not in others}
 
 
-def _reached(function: tirx.PrimFunc, by: Sequence[Any]) -> dict[Any, set[int]]:
+def _rounded(function: tirx.PrimFunc) -> set[Any]:
+    """The buffers of which a kernel converts elements to float16."""
+    roots, found = _Roots(function.body), set[Any]()
+
+    def look(node: tirx.Cast) -> None:
+        if str(node.ty.dtype).startswith("float16"):
+            loads: list[ir.TensorLoad] = []
+            tvm_ffi.structural_walk(node.value, (ir.TensorLoad, loads.append))
+            found.update(roots.of(each.source) for each in loads)
+
+    tvm_ffi.structural_walk(function.body, (tirx.Cast, look))
+    return found
+
+
+def _reached(
+    function: tirx.PrimFunc, by: Sequence[Any], floats: Sequence[str]
+) -> dict[Any, set[int]]:
     """The parameters that nodes of some classes reach, with the floats of each vector.
 
-    0 stands for what is no aligned vector of floats. To take an element's address is a load of it.
+    0 stands for what is no aligned vector of such floats. To take an element's address is a load
+    of it.
     """
     roots, found = _Roots(function.body), dict[Any, set[int]]()
 
     def reach(buffer: Any, indices: Sequence[ir.Expr]) -> None:
-        is_run = str(buffer.dtype) == "float32" and len(indices) == 1
+        is_run = str(buffer.dtype) in floats and len(indices) == 1
         lanes = lanes_at_once(indices[0]) if is_run else 0
         found.setdefault(roots.of(buffer), set()).add(lanes)
 

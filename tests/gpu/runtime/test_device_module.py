@@ -150,3 +150,25 @@ def test_source_that_offers_an_image() -> None:
 )
 def test_source_that_offers_none(body: str) -> None:
     assert with_images(opencl(body)) == opencl(body)
+
+
+def test_source_that_offers_images_of_float16() -> None:
+    """Where a kernel computes with none, TVM's call loads and converts four of them."""
+    of_halves = opencl(READS).replace("float* restrict x,", "half* restrict x,")
+    memory = of_halves.replace(
+        "*(__global float4*)(x + ((i * 4) + x_at))",
+        "vloada_half4(0, ((__global half *)x + ((i * 4) + x_at)))",
+    )
+    computed = of_halves.replace("float4", "half4")
+    for source, read in ((memory, ""), (computed, "convert_half4")):
+        found = with_images(source)
+        assert found.count("#ifdef ODTC_IMAGE_HALVES_1\n") == 1
+        assert "OPERAND_1 x, " in found
+        assert "4 v = READ_1(((i * 4) + x_at));\n" in found
+        reads = re.findall(r"#define READ_1\(at\) (.*)", found)
+        assert reads[0].replace("(read_imagef(x, (at) >> 2))", "") in (
+            read,
+            "read_imagef(x, (at) >> 2)",
+        )
+    rounded = opencl(READS).replace("= *", "= convert_half4(*").replace("));", ")));")
+    assert with_images(rounded) == rounded

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 
 from odtc.backends.spirv.assemble import Shader
+from odtc.backends.spirv.module import text
 
 _NAME, _EXTENSION, _DECORATE, _BINDING = 5, 10, 71, 33
 _MEMBER_DECORATE, _NON_WRITABLE = 72, 24
@@ -212,10 +213,10 @@ def shifted_in_loops(shader: Shader) -> int:
     return count
 
 
-def images(shader: Shader) -> dict[int, int]:
+def images(shader: Shader, name: str | None = None) -> dict[int, int]:
     """Returns the bindings of images, with the number of the constant that says: read it.
 
-    Each is read by one branch of a condition, the constant.
+    Each is read by one branch of a condition, the constant. Of those of a name, if one is given.
     """
     found = list(_instructions(shader))
     bound = {
@@ -234,4 +235,9 @@ def images(shader: Shader) -> dict[int, int]:
         elif _is(words, _FETCH):
             of.setdefault(bound[loaded[words[3]]], set()).add(numbers[condition])
     assert of.keys() == {bound[each] for each in variables}
-    return {binding: number for binding, (number,) in of.items()}
+    named = {
+        bound[w[1]]
+        for w in found
+        if _is(w, _NAME) and w[1] in variables and [*w[2:]] == text(name or "")
+    }
+    return {at: number for at, (number,) in of.items() if name is None or at in named}

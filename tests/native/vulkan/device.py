@@ -83,6 +83,7 @@ class _Read(c.Structure):
         ("items", c.c_uint32 * 3),
         ("read_only", c.c_uint64),
         ("offered", c.c_uint64),
+        ("halves", c.c_uint64),
         ("shared_bytes", c.c_uint64),
     ]
 
@@ -184,6 +185,10 @@ class Device:
     def images(self, shader: Shader) -> set[int]:
         """The buffers that a kernel could read as images."""
         return {n for n in range(64) if self._read(shader).offered >> n & 1}
+
+    def halves(self, shader: Shader) -> set[int]:
+        """Those of them that are images of float16."""
+        return {n for n in range(64) if self._read(shader).halves >> n & 1}
 
     def figures(self, number: int, shader: Shader) -> dict[str, float]:
         """What is known of a kernel that was loaded from a shader."""

@@ -44,10 +44,25 @@ def _double(a: T.handle("float32"), b: T.handle("float32"), at: T.int32):
     out[T.Ramp(first, 1, 4)] = source[T.Ramp(at + first, 1, 4)] * T.Broadcast(T.float32(2), 4)
 
 
+@parsed.prim_func(private=False, s_tir=True)
+def _double_halves(a: T.handle("float16"), b: T.handle("float32"), at: T.int32):
+    """The same of float16."""
+    T.func_attr({"global_symbol": "double", "tirx.kernel_launch_params": _SIZES})
+    source = T.decl_buffer((1 << 20,), "float16", data=a)
+    out = T.decl_buffer((1 << 20,), "float32", data=b)
+    block = T.launch_thread("blockIdx.x", 1 << 18)
+    item = T.launch_thread("threadIdx.x", 16)
+    first: T.let = block * 64 + item * 4
+    out[T.Ramp(first, 1, 4)] = T.Cast("float32x4", source[T.Ramp(at + first, 1, 4)]) * T.Broadcast(
+        T.float32(2), 4
+    )
+
+
 # `b[to + i] = a[at + i] * n + 1`; numbers n, at, to.
 SCALE: Shader = assemble(_scale)
 ADD: Shader = assemble(_add)
 DOUBLE: Shader = assemble(_double, images=True)
+DOUBLE_HALVES: Shader = assemble(_double_halves, images=True)
 
 
 def many_numbers(count: int) -> Shader:

@@ -2,6 +2,7 @@
 
 from ast import literal_eval
 
+import numpy as np
 import pytest
 
 from tests.native.vulkan.device import DEVICE, NO_MEMORY, UNSUPPORTED, Device, GpuError
@@ -97,16 +98,19 @@ for number in (9, 10, 11, 22, 39, 61, 4433, 4448, 5345, 6022):
 
 # A kernel that may read an image: whether it does, and what it computes of the end of a buffer.
 OF_IMAGES = """
-most, count = map(int, sys.argv[1:])
+most, dtype = int(sys.argv[1]), np.dtype(sys.argv[2])
+count = min(most // dtype.itemsize, 1024)
+double = DOUBLE if dtype == "float32" else DOUBLE_HALVES
 with Device() as gpu:
     try:
-        gpu.load(DOUBLE, most_bytes=most)
-        a = gpu.buffer(np.arange(count, dtype="float32"))
+        gpu.load(double, most_bytes=most)
+        a = gpu.buffer(np.arange(count, dtype=dtype))
         b = gpu.buffer(np.zeros(64, "float32"))
         made = gpu.prepare([Launch(0, (a, b), (count - 64,), (1, 1, 1))])
         gpu.run(made)
         gpu.wait(made)
-        print(int(gpu.figures(0, DOUBLE).get("images", 0)), int(gpu.read(b, 64, "float32").sum()))
+        images = gpu.figures(0, double).get("images", 0)
+        print(int(images), count, int(gpu.read(b, 64, "float32").sum()))
         gpu.free(a)
         gpu.free_list(made)
     except GpuError as error:
@@ -114,19 +118,21 @@ with Device() as gpu:
 """
 
 
-@pytest.mark.parametrize(
-    ("texels", "most", "images"),
-    [("16", 256, 1), ("16", 257, 0), ("64", 1024, 1), ("64", 1 << 20, 0), ("1", 1 << 20, 0)],
-)
-def test_images_that_reach_as_far_as_buffers(texels: str, most: int, images: int) -> None:
+@pytest.mark.parametrize(("dtype", "texels"), [("float32", 16), ("float32", 64), ("float16", 16)])
+@pytest.mark.parametrize(("beyond", "images"), [(0, 1), (1, 0), (1 << 20, 0)])
+def test_images_that_reach_as_far_as_buffers(
+    dtype: str, texels: int, beyond: int, images: int
+) -> None:
     """What is larger than an image is read as a buffer, as any of its bytes may be needed."""
-    count = min(most // 4, 1024)
-    found = printed(OF_IMAGES, str(most), str(count), TEXELS=texels, **on_shim())
-    assert found.split() == [str(images), str(sum(range(count - 64, count)) * 2)]
+    most = texels * 4 * np.dtype(dtype).itemsize + beyond
+    found = printed(OF_IMAGES, str(most), dtype, TEXELS=str(texels), **on_shim())
+    read, count, total = map(int, found.split())
+    assert read == images
+    assert total == sum(range(count - 64, count)) * 2
 
 
 def test_more_images_than_a_kernel_may_have() -> None:
-    found = printed(OF_IMAGES, "256", "64", SAMPLED="0", **on_shim())
+    found = printed(OF_IMAGES, "256", "float32", SAMPLED="0", **on_shim())
     text = f"{UNSUPPORTED} the kernel double can read 1 buffers as images: llvmpipe"
     assert found.startswith(text)
     assert found.strip().endswith("allows 0")

@@ -10,7 +10,14 @@ from odtc.backends.spirv.assemble import Shader
 from odtc.backends.spirv.module import text
 from tests.gpu.spirv.spirv_tools import check_valid
 from tests.native.vulkan.device import DAMAGED, UNSUPPORTED, Device, GpuError
-from tests.native.vulkan.kernels import ADD, DOUBLE, SCALE, many_numbers, sharing
+from tests.native.vulkan.kernels import (
+    ADD,
+    DOUBLE,
+    DOUBLE_HALVES,
+    SCALE,
+    many_numbers,
+    sharing,
+)
 
 NAME = 5
 
@@ -37,7 +44,7 @@ def refusal(shader: Shader) -> GpuError:
     return error.value
 
 
-@pytest.mark.parametrize("shader", [SCALE, ADD, DOUBLE, many_numbers(3)])
+@pytest.mark.parametrize("shader", [SCALE, ADD, DOUBLE, DOUBLE_HALVES, many_numbers(3)])
 def test_kernels_of_the_tests_are_valid(shader: Shader) -> None:
     check_valid(shader)
 
@@ -109,7 +116,8 @@ def test_another_name_of_a_buffer_says_nothing(name: Sequence[int]) -> None:
 
 def test_which_buffers_may_be_images() -> None:
     with Device() as gpu:
-        assert gpu.images(DOUBLE) == {0}
+        assert gpu.images(DOUBLE) == gpu.images(DOUBLE_HALVES) == gpu.halves(DOUBLE_HALVES) == {0}
+        assert gpu.halves(DOUBLE) == set()
         assert gpu.images(ADD) == set()
 
 

@@ -85,7 +85,8 @@ static odtc_code make_queue(odtc_gpu *gpu, cl_command_queue *queue, cl_ulong pro
 }
 
 static void release(const odtc_gpu *gpu, odtc_gpu_buffer *buffer) {
-  if (buffer->image) gpu->cl->clReleaseMemObject(buffer->image);
+  for (int format = 0; format < ODTC_OPENCL_FORMATS; ++format)
+    if (buffer->images[format]) gpu->cl->clReleaseMemObject(buffer->images[format]);
   gpu->cl->clReleaseMemObject(buffer->memory);
   free(buffer);
 }

@@ -5,7 +5,9 @@
 #include "cl.h"
 #include "gpu.h"
 
-enum { ODTC_OPENCL_PIXEL = 16 }; /* bytes of four floats */
+/* Formats of images, with four numbers to a pixel, and bytes of each pixel. */
+enum { ODTC_OPENCL_FLOATS, ODTC_OPENCL_HALVES, ODTC_OPENCL_FORMATS };
+static const unsigned ODTC_OPENCL_PIXEL[ODTC_OPENCL_FORMATS] = {16, 8};
 
 struct odtc_gpu {
   const odtc_cl *cl;
@@ -22,7 +24,7 @@ struct odtc_gpu {
     char name[256];
     cl_program program;
     uint32_t buffers, numbers;
-    uint64_t images; /* a bit for each of the first 64 buffers that is read as one */
+    uint64_t images[ODTC_OPENCL_FORMATS]; /* a bit for each of the first 64 buffers that is read as one of the format */
     uint8_t *bytes; /* of each number */
   } *kernels;
   odtc_gpu_buffer *buffers; /* the last one; each has the one before it */
@@ -31,7 +33,7 @@ struct odtc_gpu {
 };
 
 struct odtc_gpu_buffer {
-  cl_mem memory, image; /* the latter of all its bytes, as pixels of four floats; NULL until one is needed */
+  cl_mem memory, images[ODTC_OPENCL_FORMATS]; /* the latter of all its bytes; NULL until one is needed */
   uint64_t bytes;
   odtc_gpu_buffer *before, *after;
 };

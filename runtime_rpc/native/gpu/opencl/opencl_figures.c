@@ -28,6 +28,6 @@ odtc_code odtc_opencl_describe(odtc_gpu *gpu, uint32_t number, const odtc_gpu_ke
       odtc_add_figure(figures, ASKED[n].name, ASKED[n].bytes == sizeof found.all ? (double)found.all : (double)found.size);
   }
   gpu->cl->clReleaseKernel(kernel);
-  odtc_add_images(figures, loaded->images);
+  odtc_add_images(figures, loaded->images[ODTC_OPENCL_FLOATS] | loaded->images[ODTC_OPENCL_HALVES]);
   return ODTC_OK;
 }

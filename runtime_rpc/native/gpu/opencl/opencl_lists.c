@@ -20,19 +20,23 @@ struct odtc_gpu_list {
   odtc_gpu_list *before, *after;
 };
 
-/* A view of a buffer, not a copy. */
-static odtc_code need_image(const odtc_gpu *gpu, const struct odtc_opencl_kernel *kernel, odtc_gpu_buffer *buffer,
-                            odtc_problem *problem) {
-  const cl_image_format four = {CL_RGBA, CL_FLOAT};
-  const cl_image_desc all = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER,
-                             .image_width = (size_t)(buffer->bytes / ODTC_OPENCL_PIXEL),
-                             .buffer = buffer->memory};
+/* What a kernel is given as an argument: a buffer, or an image of it, which is a view and not a copy. */
+static odtc_code find_memory(const odtc_gpu *gpu, const struct odtc_opencl_kernel *kernel, uint32_t argument,
+                             odtc_gpu_buffer *buffer, cl_mem *memory, odtc_problem *problem) {
+  static const cl_image_format FORMATS[] = {{CL_RGBA, CL_FLOAT}, {CL_RGBA, CL_HALF_FLOAT}};
   cl_int code = CL_SUCCESS;
-  if (buffer->image) return ODTC_OK;
-  buffer->image = gpu->cl->clCreateImage(gpu->context, CL_MEM_READ_ONLY, &four, &all, NULL, &code);
-  if (!code) return ODTC_OK;
-  buffer->image = NULL;
-  return odtc_opencl_fail(problem, code, kernel->name);
+  *memory = buffer->memory;
+  for (int format = 0; format < ODTC_OPENCL_FORMATS && !code; ++format) {
+    if (argument >= 64 || !(kernel->images[format] >> argument & 1)) continue;
+    const cl_image_desc all = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER,
+                               .image_width = (size_t)(buffer->bytes / ODTC_OPENCL_PIXEL[format]),
+                               .buffer = buffer->memory};
+    cl_mem *image = buffer->images + format;
+    if (!*image) *image = gpu->cl->clCreateImage(gpu->context, CL_MEM_READ_ONLY, FORMATS + format, &all, NULL, &code);
+    if (code) *image = NULL;
+    *memory = *image;
+  }
+  return code ? odtc_opencl_fail(problem, code, kernel->name) : ODTC_OK;
 }
 
 static odtc_code make(odtc_gpu *gpu, const odtc_gpu_launch *from, launch *to, odtc_problem *problem) {
@@ -44,10 +48,9 @@ static odtc_code make(odtc_gpu *gpu, const odtc_gpu_launch *from, launch *to, od
   to->kernel = cl->clCreateKernel(kernel->program, kernel->name, &code);
   if (code) return odtc_opencl_fail(problem, code, kernel->name);
   for (uint32_t n = 0; n < kernel->buffers; ++n) {
-    odtc_gpu_buffer *buffer = from->buffers[n];
-    int is_image = n < 64 && kernel->images >> n & 1;
-    if (is_image && need_image(gpu, kernel, buffer, problem)) return problem->code;
-    if ((code = cl->clSetKernelArg(to->kernel, n, sizeof(cl_mem), is_image ? &buffer->image : &buffer->memory)))
+    cl_mem memory;
+    if (find_memory(gpu, kernel, n, from->buffers[n], &memory, problem)) return problem->code;
+    if ((code = cl->clSetKernelArg(to->kernel, n, sizeof memory, &memory)))
       return odtc_opencl_fail(problem, code, kernel->name);
   }
   for (uint32_t n = 0; n < kernel->numbers; ++n)

@@ -11,6 +11,10 @@
 
 /* Kernels with arithmetic of float16 ask for it; a driver's message about it would blame the source. */
 static const char HALF[] = "cl_khr_fp16";
+/* By which a kernel's source reads a buffer as an image, by its format. */
+static const char *const MACROS[ODTC_OPENCL_FORMATS] = {"ODTC_IMAGE", "ODTC_IMAGE_HALVES"};
+/* Each buffer is an image of one format. */
+enum { MOST_OPTIONS = 64 * sizeof "-DODTC_IMAGE_HALVES_00 " };
 
 /* Whether a text that does not end with a zero has a word. */
 static int has(const char *text, size_t bytes, const char *word) {
@@ -48,29 +52,36 @@ static odtc_code say_log(const odtc_gpu *gpu, cl_program program, const char *na
 
 /* Which buffers a kernel reads as images: those that its source offers (backends/gpu/source.py) and the device takes.
    What a launch writes meanwhile has to lie in another buffer: OpenCL leaves open what is read otherwise. */
-static uint64_t images_of(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel) {
+static uint64_t images_of(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel, int format) {
   uint64_t found = 0;
   char word[64];
   for (uint32_t n = 0; kernel->uses && n < kernel->buffers && n < 64; ++n) {
     const odtc_gpu_use *use = kernel->uses + n;
-    snprintf(word, sizeof word, "#ifdef ODTC_IMAGE_%u\n", n);
-    if (use->is_alone && use->most_bytes / ODTC_OPENCL_PIXEL <= gpu->most_pixels &&
+    snprintf(word, sizeof word, "#ifdef %s_%u\n", MACROS[format], n);
+    if (use->is_alone && use->most_bytes / ODTC_OPENCL_PIXEL[format] <= gpu->most_pixels &&
         has(kernel->code, kernel->code_bytes, word))
       found |= UINT64_C(1) << n;
   }
   return found;
 }
 
+/* The macros of a kernel's images, as a compiler's options. */
+static void write_options(const struct odtc_opencl_kernel *kernel, char options[MOST_OPTIONS]) {
+  size_t length = 0;
+  options[0] = '\0';
+  for (int format = 0; format < ODTC_OPENCL_FORMATS; ++format)
+    for (unsigned n = 0; n < 64; ++n)
+      if (kernel->images[format] >> n & 1)
+        length += (size_t)snprintf(options + length, MOST_OPTIONS - length, "-D%s_%u ", MACROS[format], n);
+}
+
 static odtc_code build(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel, struct odtc_opencl_kernel *to,
                        odtc_problem *problem) {
   const char *source = kernel->code;
-  char options[64 * sizeof "-DODTC_IMAGE_00 "] = "";
-  size_t length = 0;
+  char options[MOST_OPTIONS];
   cl_int code;
   if (check_half(gpu, kernel, problem)) return problem->code;
-  for (unsigned n = 0; n < 64; ++n)
-    if (to->images >> n & 1)
-      length += (size_t)snprintf(options + length, sizeof options - length, "-DODTC_IMAGE_%u ", n);
+  write_options(to, options);
   to->program = gpu->cl->clCreateProgramWithSource(gpu->context, 1, &source, &kernel->code_bytes, &code);
   if (code) return odtc_opencl_fail(problem, code, kernel->name);
   if ((code = gpu->cl->clBuildProgram(to->program, 1, &gpu->device, options, NULL, NULL)))
@@ -161,7 +172,7 @@ static odtc_code describe(const odtc_gpu *gpu, struct odtc_opencl_kernel *to, co
     return odtc_fail(problem, ODTC_UNSUPPORTED, "the name of the kernel %.100s is too long", from->name);
   strcpy(to->name, from->name);
   to->buffers = from->buffers, to->numbers = from->numbers;
-  to->images = images_of(gpu, from);
+  for (int format = 0; format < ODTC_OPENCL_FORMATS; ++format) to->images[format] = images_of(gpu, from, format);
   if (!(to->bytes = calloc(from->numbers + 1, 1)))
     return odtc_fail(problem, ODTC_NO_MEMORY, "there is no memory for a kernel");
   for (uint32_t n = 0; n < from->numbers; ++n) to->bytes[n] = from->types[n].bits / 8;

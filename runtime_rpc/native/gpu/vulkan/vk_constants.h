@@ -113,7 +113,7 @@ typedef enum {
   VK_DESCRIPTOR_TYPE_STORAGE_BUFFER = 7,
 } VkDescriptorType;
 
-typedef enum { VK_FORMAT_R32G32B32A32_SFLOAT = 109 } VkFormat;
+typedef enum { VK_FORMAT_R16G16B16A16_SFLOAT = 97, VK_FORMAT_R32G32B32A32_SFLOAT = 109 } VkFormat;
 typedef enum { VK_SHARING_MODE_EXCLUSIVE = 0, VK_SHARING_MODE_CONCURRENT = 1 } VkSharingMode;
 typedef enum { VK_COMMAND_BUFFER_LEVEL_PRIMARY = 0 } VkCommandBufferLevel;
 typedef enum { VK_PIPELINE_BIND_POINT_COMPUTE = 1 } VkPipelineBindPoint;

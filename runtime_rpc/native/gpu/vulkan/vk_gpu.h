@@ -49,7 +49,7 @@ typedef struct {
   VkPipeline pipeline, split; /* the latter for launches in parts, where there are some */
   uint32_t buffers, numbers, items[3];
   uint64_t read_only; /* a bit for each of the first 64 buffers */
-  uint64_t offered, images; /* likewise, of those that it can read as images, and of those that it does */
+  uint64_t offered, halves, images; /* likewise, of those that it can read as images, as such of float16, and that it does */
   uint64_t shared_bytes; /* of a work-group */
   uint32_t subgroup; /* items of those that multiply matrices; 0 where none do */
   int is_uniform;

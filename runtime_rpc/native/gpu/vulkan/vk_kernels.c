@@ -108,10 +108,12 @@ odtc_code odtc_vk_need_split(odtc_gpu *gpu, odtc_vk_kernel *k, odtc_problem *pro
 }
 
 /* Of the buffers that can be read as images those that are: an image may reach no further than the device says. */
-static uint64_t images_of(const odtc_gpu *gpu, const odtc_gpu_kernel *from, uint64_t offered) {
-  uint64_t most = (uint64_t)gpu->properties.limits.maxTexelBufferElements * ODTC_VK_PIXEL, found = 0;
-  for (uint32_t n = 0; from->uses && n < from->buffers && n < 64; ++n)
-    if (from->uses[n].most_bytes <= most) found |= offered & UINT64_C(1) << n;
+static uint64_t images_of(const odtc_gpu *gpu, const odtc_gpu_kernel *from, const odtc_vk_shader *shader) {
+  uint64_t most = gpu->properties.limits.maxTexelBufferElements, found = 0;
+  for (uint32_t n = 0; from->uses && n < from->buffers && n < 64; ++n) {
+    uint64_t pixel = shader->halves >> n & 1 ? ODTC_VK_HALVES : ODTC_VK_FLOATS;
+    if (from->uses[n].most_bytes <= most * pixel) found |= shader->offered & UINT64_C(1) << n;
+  }
   return found;
 }
 
@@ -128,7 +130,8 @@ static odtc_code load(odtc_gpu *gpu, const odtc_gpu_kernel *from, VkPipelineCach
   k->subgroup = from->flags >> ODTC_GPU_SUBGROUP_SHIFT;
   k->read_only = shader.read_only;
   k->offered = shader.offered;
-  k->images = images_of(gpu, from, shader.offered);
+  k->halves = shader.halves;
+  k->images = images_of(gpu, from, &shader);
   k->shared_bytes = shader.shared_bytes;
   for (int axis = 0; axis < 3; ++axis) k->items[axis] = shader.items[axis];
   if (check_limits(gpu, k, problem) || make_bindings(gpu, k, problem) || make_layout(gpu, k, problem) ||

@@ -97,13 +97,14 @@ static odtc_code bind_images(odtc_gpu *gpu, const odtc_gpu_launch *from, const o
   const odtc_vk_kernel *k = to->kernel;
   for (uint32_t n = 0; n < k->buffers && n < 64; ++n) {
     if (!(k->offered >> n & 1)) continue;
-    if (odtc_vk_need_pixels(gpu, from->buffers[n], problem)) return problem->code;
+    const VkBufferView *view;
+    if (odtc_vk_find_view(gpu, from->buffers[n], k->halves >> n & 1, &view, problem)) return problem->code;
     const VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
                                         .dstSet = to->set,
                                         .dstBinding = odtc_vk_image_binding(k, n),
                                         .descriptorCount = 1,
                                         .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER,
-                                        .pTexelBufferView = &from->buffers[n]->pixels};
+                                        .pTexelBufferView = view};
     gpu->vk.UpdateDescriptorSets(gpu->device, 1, &write, 0, NULL);
   }
   return ODTC_OK;

@@ -164,20 +164,24 @@ odtc_code odtc_vk_make_buffer(odtc_gpu *gpu, odtc_vk_use use, uint64_t bytes, od
   return ODTC_OK;
 }
 
-odtc_code odtc_vk_need_pixels(odtc_gpu *gpu, odtc_gpu_buffer *b, odtc_problem *problem) {
-  uint64_t pixels = (b->bytes + ODTC_VK_PIXEL - 1) / ODTC_VK_PIXEL;
+odtc_code odtc_vk_find_view(odtc_gpu *gpu, odtc_gpu_buffer *b, int are_halves, const VkBufferView **view,
+                            odtc_problem *problem) {
+  VkBufferView *found = are_halves ? &b->halves : &b->floats;
+  uint64_t pixel = are_halves ? ODTC_VK_HALVES : ODTC_VK_FLOATS, pixels = (b->bytes + pixel - 1) / pixel;
   uint64_t most = gpu->properties.limits.maxTexelBufferElements;
-  const VkBufferViewCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
-                                       .buffer = b->buffer,
-                                       .format = VK_FORMAT_R32G32B32A32_SFLOAT,
-                                       .range = (pixels < most ? pixels : most) * ODTC_VK_PIXEL};
-  if (b->pixels) return ODTC_OK;
-  return odtc_vk_check(gpu, gpu->vk.CreateBufferView(gpu->device, &info, NULL, &b->pixels), "an image of a buffer",
-                       problem);
+  const VkBufferViewCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+      .buffer = b->buffer,
+      .format = are_halves ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT,
+      .range = (pixels < most ? pixels : most) * pixel};
+  *view = found;
+  if (*found) return ODTC_OK;
+  return odtc_vk_check(gpu, gpu->vk.CreateBufferView(gpu->device, &info, NULL, found), "an image of a buffer", problem);
 }
 
 void odtc_vk_end_buffer(odtc_gpu *gpu, odtc_gpu_buffer *b) {
-  gpu->vk.DestroyBufferView(gpu->device, b->pixels, NULL);
+  gpu->vk.DestroyBufferView(gpu->device, b->floats, NULL);
+  gpu->vk.DestroyBufferView(gpu->device, b->halves, NULL);
   gpu->vk.DestroyBuffer(gpu->device, b->buffer, NULL);
   gpu->vk.FreeMemory(gpu->device, b->memory, NULL);
   if (b->piece && !--b->piece->buffers) b->piece->used = 0;

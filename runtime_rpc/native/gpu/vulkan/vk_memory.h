@@ -4,7 +4,8 @@
 
 #include "vk_gpu.h"
 
-enum { ODTC_VK_PIXEL = 16 }; /* bytes of four floats */
+/* Bytes of a pixel of an image: four numbers. */
+enum { ODTC_VK_FLOATS = 16, ODTC_VK_HALVES = 8 };
 
 /* What a buffer is for: tensors, which the host sees as well where that costs kernels nothing, or copies that it
    reads and writes. */
@@ -23,7 +24,7 @@ typedef struct {
 struct odtc_gpu_buffer {
   odtc_vk_link link;
   VkBuffer buffer;
-  VkBufferView pixels; /* of it as an image; NULL until one is needed */
+  VkBufferView floats, halves; /* of it as an image; NULL until one is needed */
   VkDeviceMemory memory; /* its own; none where it is cut from a piece */
   odtc_vk_piece *piece;
   uint64_t bytes;
@@ -33,8 +34,9 @@ struct odtc_gpu_buffer {
 
 odtc_code odtc_vk_make_buffer(odtc_gpu *gpu, odtc_vk_use use, uint64_t bytes, odtc_gpu_buffer **buffer,
                               odtc_problem *problem);
-/* Lets a buffer be read as an image, as far as that may reach. */
-odtc_code odtc_vk_need_pixels(odtc_gpu *gpu, odtc_gpu_buffer *buffer, odtc_problem *problem);
+/* A buffer as an image, as far as that may reach. */
+odtc_code odtc_vk_find_view(odtc_gpu *gpu, odtc_gpu_buffer *buffer, int are_halves, const VkBufferView **view,
+                            odtc_problem *problem);
 void odtc_vk_end_buffer(odtc_gpu *gpu, odtc_gpu_buffer *buffer);
 /* Frees all buffers, and the pieces. */
 void odtc_vk_end_memory(odtc_gpu *gpu);

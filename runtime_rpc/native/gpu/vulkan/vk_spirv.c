@@ -7,8 +7,8 @@ enum { MAGIC = 0x07230203, HEADER = 5 };
 enum { NAME = 5, ENTRY_POINT = 15, EXECUTION_MODE = 16, CAPABILITY = 17, FUNCTION_END = 56, DECORATE = 71 };
 enum { TYPE_INT = 21, TYPE_FLOAT = 22, TYPE_VECTOR = 23, TYPE_ARRAY = 28, TYPE_POINTER = 32, CONSTANT = 43, VARIABLE = 59 };
 enum { LOCAL_SIZE = 17, BINDING = 33, UNIFORM_CONSTANT = 0, WORK_GROUP = 4, MOST_BITS = 64 };
-/* The name of a buffer that the kernel only reads, by backends/spirv/interface.py. */
-static const char READ_ONLY[] = "read_only";
+/* The names of a buffer that the kernel only reads, and of an image of float16, by backends/spirv/interface.py. */
+static const char READ_ONLY[] = "read_only", HALVES[] = "halves";
 
 /* Instructions one after the other; each has its length and number in its first word. */
 typedef struct {
@@ -70,13 +70,19 @@ static int is_name(const reader *r, uint32_t word, const char *name) {
   return length < room && !memcmp(text, name, length + 1);
 }
 
+static int is_called(reader r, uint32_t variable, const char *name) {
+  while (next(&r) > 0)
+    if (r.number == NAME && r.words > 2 && r.at[1] == variable && is_name(&r, 2, name)) return 1;
+  return 0;
+}
+
 odtc_code odtc_vk_read_shader(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel, odtc_vk_shader *shader,
                               odtc_problem *problem) {
   const uint32_t *words = kernel->code;
   size_t count = kernel->code_bytes / sizeof *words;
   /* The bindings of images come behind all others, in the order of the buffers. */
   uint32_t first_image = kernel->buffers + odtc_vk_is_uniform(kernel);
-  *shader = (odtc_vk_shader){{0, 0, 0}, 0, 0, 0};
+  *shader = (odtc_vk_shader){{0, 0, 0}, 0, 0, 0, 0};
   int left = count > HEADER && words[0] == MAGIC ? 1 : -1, is_named = 0;
   reader r = left > 0 ? from(words, count) : (reader){0};
   while (left > 0 && (left = next(&r)) > 0) {
@@ -92,6 +98,7 @@ odtc_code odtc_vk_read_shader(const odtc_gpu *gpu, const odtc_gpu_kernel *kernel
       uint32_t image = binding_of(from(words, count), r.at[2]) - first_image;
       if (image >= kernel->buffers || image >= MOST_BITS) break; /* before the end: it is damaged */
       shader->offered |= UINT64_C(1) << image;
+      if (is_called(from(words, count), r.at[2], HALVES)) shader->halves |= UINT64_C(1) << image;
     } else if (r.number == NAME && r.words > 2 && is_name(&r, 2, READ_ONLY)) {
       uint32_t binding = binding_of(from(words, count), r.at[1]);
       if (binding < MOST_BITS) shader->read_only |= UINT64_C(1) << binding;

@@ -7,7 +7,7 @@
 typedef struct {
   uint32_t items[3];  /* of a work-group */
   uint64_t read_only; /* a bit for each of the first 64 buffers that it does not write */
-  uint64_t offered; /* likewise, of those that it can read as images */
+  uint64_t offered, halves; /* likewise, of those that it can read as images, and of those of them that are float16 */
   uint64_t shared_bytes; /* of the variables of a work-group; UINT64_MAX where there is no end of them */
 } odtc_vk_shader;
 
