@@ -10,6 +10,22 @@ from benchmarks.pages.result import RESULTS
 ROOT = RESULTS.parents[1]
 # What decides which kernels a step has, and how fast they are.
 SOURCES = ("passes", "backends", "autoschedule")
+# Of these, what a step of a CPU has nothing of.
+OF_GPUS = tuple(
+    f":(exclude){path}"
+    for path in (
+        *("backends/gpu", "backends/spirv", "backends/family/gpu.py", "autoschedule/gpu.py"),
+        *("backends/cost/gpu_rates.py", "backends/cost/gpu_time.py"),
+    )
+)
+# Figures of GPUs whose file has another name.
+_ALSO_OF_GPUS = ("tuning",)
+
+
+def sources_of(path: Path) -> Sequence[str]:
+    """What decides the kernels that a file's figures are of, as git takes it."""
+    is_of_gpus = "gpu" in path.stem or path.stem in _ALSO_OF_GPUS
+    return SOURCES if is_of_gpus else (*SOURCES, *OF_GPUS)
 
 
 def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES) -> bool | None:
@@ -40,7 +56,7 @@ def note_changes(path: Path, root: Path = ROOT) -> bool:
     said = json.loads(path.read_text(encoding="utf-8"))
     before = json.dumps(said)
     for run in said["runs"]:
-        changed = changed_since(run["commit"], root)
+        changed = changed_since(run["commit"], root, sources_of(path))
         if changed is not None:
             run["kernels_changed"] = changed
     if json.dumps(said) == before:

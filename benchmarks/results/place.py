@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.kernels import ROOT, changed_since
+from benchmarks.pages.kernels import OF_GPUS, ROOT, changed_since, sources_of
 from benchmarks.pages.suites import SUITES
 from benchmarks.results.table import Kind, Row
 from odtc.comparison.measures.measure import SOURCES, commit, machine
@@ -15,6 +15,9 @@ from odtc.comparison.results import BUSY
 
 # The parts of a machine that say whether it is the same.
 _SAME = ("cpu", "cores")
+# Sources that decide nothing of what is measured here: of GPUs, and of apps.
+_OTHERS = (*OF_GPUS, ":(exclude)runtime_rpc/native/gpu", ":(exclude)examples")
+_TESTS = "tests"
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Age:
     Attributes:
         date: of its oldest run; empty where there is no file.
         commits: of its runs.
-        is_current: whether all runs are of this machine, and of sources as they are now.
+        is_current: whether all runs are of this machine, and of the sources that decide them.
         kernels_changed: whether those of kernels have changed since; None where git does not know.
         minutes: that its commands took, where a run says so.
         busy: the largest share of the cores that other programs kept busy in a run.
@@ -83,11 +86,13 @@ class Place:
         runs = self.runs(row)
         if not runs:
             return Age()
-        since = [changed_since(run["commit"], self.root) for run in runs]
+        kernels = sources_of(Path(row.file))
+        since = [changed_since(run["commit"], self.root, kernels) for run in runs]
+        sources = _deciding(row)
         return Age(
             min(run["date"] for run in runs),
             [*dict.fromkeys(run["commit"] for run in runs)],
-            all(map(self._is_current, runs)),
+            all(self._is_current(run, sources) for run in runs),
             None if None in since else any(since),
             runs[0].get("minutes"),
             max(run.get("busy", 0) for run in runs),
@@ -103,12 +108,18 @@ class Place:
             return [{**run, "machine": head_of(path).get("machine", {})} for run in listed]
         return _runs_in(path) or listed
 
-    def _is_current(self, run: Mapping[str, Any]) -> bool:
+    def _is_current(self, run: Mapping[str, Any], sources: Sequence[str]) -> bool:
         here, there = machine(), run.get("machine", {})
         is_here = all(there.get(key) == here[key] for key in _SAME)
         hashed = run["commit"]
         is_clean = bool(hashed) and not hashed.endswith("-dirty") and not run.get("typed")
-        return is_here and is_clean and changed_since(hashed, self.root, SOURCES) is False
+        return is_here and is_clean and changed_since(hashed, self.root, sources) is False
+
+
+def _deciding(row: Row) -> Sequence[str]:
+    """What decides the figures of a row that commands write here, as git takes it."""
+    in_tests = any(f"-m {_TESTS}." in command for command in row.commands)
+    return (*SOURCES, *_OTHERS, *([] if in_tests else [f":(exclude){_TESTS}"]))
 
 
 def _runs_in(path: Path) -> Sequence[Mapping[str, Any]]:

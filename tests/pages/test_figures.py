@@ -179,6 +179,22 @@ def test_changes_of_kernels_are_those_that_git_has(clone: Path, tmp_path_factory
     assert changed_since(first, tmp_path_factory.mktemp("no clone")) is None
 
 
+def test_a_gpu_of_its_own_changes_no_kernel_of_a_cpu(clone: Path) -> None:
+    first = git(clone, "rev-parse", "--short", "HEAD")
+    (clone / "backends" / "gpu").mkdir(parents=True)
+    (clone / "backends" / "gpu" / "a.py").write_text("1")
+    committed(clone)
+    found = {}
+    for name in ("step_time", "gpu_steps", "tuning"):
+        file = clone / f"{name}.json"
+        file.write_text(json.dumps({"runs": [run_of() | {"commit": first}], "rows": []}))
+        note_changes(file, clone)
+        found[name] = json.loads(file.read_text())["runs"][0]["kernels_changed"]
+    assert found == {"step_time": False, "gpu_steps": True, "tuning": True}
+    paths = [each.removeprefix(":(exclude)") for each in kernels.OF_GPUS]
+    assert all((ROOT / path).exists() for path in paths)
+
+
 def test_what_git_does_not_know_stays(clone: Path) -> None:
     known = git(clone, "rev-parse", "--short", "HEAD")
     file, runs = clone / "x.json", [run_of(commit="0123456", kernels_changed=True), run_of()]

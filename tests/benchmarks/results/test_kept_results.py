@@ -101,6 +101,27 @@ def test_rows_of_a_suite_are_kept_with_what_is_said_of_them(place: Place) -> Non
     assert Place(place.root).age(row).is_current
 
 
+@pytest.mark.parametrize(
+    ("changed", "command", "is_current"),
+    [
+        ("tests/a.py", "one", True),
+        ("backends/gpu/a.py", "one", True),
+        ("runtime_rpc/native/gpu/a.c", "one", True),
+        ("backends/a.py", "one", False),
+        ("tests/a.py", "one -m tests.a", False),
+    ],
+)
+def test_what_decides_no_figure_makes_none_old(
+    place: Place, changed: str, command: str, is_current: bool
+) -> None:
+    assert measured(place, [tiny("s", "one", kind=Kind.SUITE)]) == 0
+    path = place.root / changed
+    path.parent.mkdir(parents=True)
+    path.write_text("other")
+    committed(place.root)
+    assert Place(place.root).age(tiny("s", command, kind=Kind.SUITE)).is_current is is_current
+
+
 def test_runs_come_together() -> None:
     one = Result([{"date": "1"}], [{"a": 1}], {"m": {"x": 1}, "n": 1})
     two = Result([{"date": "2"}], [{"a": 2}], {"m": {"y": 2}, "n": 2})
