@@ -138,8 +138,11 @@ FEW = replace(LARGE, groups=1)
         ((8, 3, 3136), 3, "relax.nn.relu", LARGE),
         ((5, 3, 1849), 1e4, "", LARGE),
         ((5, 9, 3136), 3, "", FEW),
+        # In as many parts as items merge.
+        ((16, 3, 784), 3, "", LARGE),
+        ((5, 3, 729), 3, "relax.nn.relu", GPUS["mali-g76"]),
     ],
-    ids=["held", "vectors", "scalars", "turns"],
+    ids=["held", "vectors", "scalars", "turns", "four parts", "eight parts"],
 )
 def test_batch_norms(
     kind: str, shape: tuple[int, int, int], mean: float, activation: str, gpu: Gpu

@@ -242,8 +242,10 @@ def _elements(cut: Cut, held: Held, dtype: str) -> ir.Expr:
 
 
 def _elements_of_part(cut: Cut, part: ir.Expr, dtype: str) -> ir.Expr:
-    vectors = tirx.min(cut.vectors - part * cut.own, cut.own)
-    return (vectors * cut.width).astype(dtype)
+    # TVM fails at a product with a number that was an integer whose bounds it knows.
+    last = cut.vectors - (cut.parts - 1) * cut.own
+    of_most, of_last = (tirx.const(float(n * cut.width), dtype) for n in (cut.own, last))
+    return tirx.Select(part < cut.parts - 1, of_most, of_last)
 
 
 def _from_the_end(cut: Cut, group: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
