@@ -38,14 +38,25 @@ class HalfInMemory(Pass):
     def run(self, module: tvm.IRModule) -> tvm.IRModule:
         """Rewrites the kernels that have anything of float16."""
         rewritten = module.clone()
-        load, store = _BY_FUNCTION if self.by_function else _BY_CAST
         for variable, kernel in module.functions_items():
             if isinstance(kernel, tirx.PrimFunc):
-                own = _own_halves(kernel.body)
-                if not (own and self.computes):
-                    body = _computing_wide(_allocating_wide(kernel.body, own), load, store)
-                    rewritten.update_func(variable, kernel.with_body(body))
+                rewritten.update_func(variable, kernel.with_body(self._stored(kernel.body)))
         return rewritten
+
+    def _stored(self, body: tirx.Stmt) -> tirx.Stmt:
+        """A body whose launches are rewritten, each as what it has itself asks for."""
+        if _has_launches(body):
+            return tirx.SeqStmt([self._stored(each) for each in body.seq])
+        own = _own_halves(body)
+        if own and self.computes:
+            return body
+        load, store = _BY_FUNCTION if self.by_function else _BY_CAST
+        return _computing_wide(_allocating_wide(body, own), load, store)
+
+
+def _has_launches(body: tirx.Stmt) -> bool:
+    """Whether these are several launches, of which none sees another's memory."""
+    return isinstance(body, tirx.SeqStmt) and all(isinstance(n, tirx.AttrStmt) for n in body.seq)
 
 
 def _own_halves(body: tirx.Stmt) -> list[tirx.Buffer]:

@@ -42,28 +42,33 @@ FORMS: dict[str, tuple[Value, Callable[[np.ndarray], np.ndarray]]] = {
 }
 
 
-def kernel(value: Value, scope: str = "") -> tvm.IRModule:
-    """Stores a value of each element, by way of private memory if a scope is given."""
+def kernel(value: Value, *scopes: str) -> tvm.IRModule:
+    """Launches that store a value of each element, by way of private memory of a scope if given."""
     with IRBuilder() as builder:
         with T.prim_func(s_tir=True):
             T.func_name("main")
             T.func_attr({"tirx.noalias": True})
             x, y = (T.arg(name, T.buffer((SIZE,), "float16")) for name in "xy")
-            with T.parallel(SIZE) as i:
-                stored = value(x, i)
-                if scope:
-                    own = T.alloc_buffer((1,), "float16", scope=scope)
-                    T.buffer_store(own, stored, [0])
-                    stored = tirx.BufferLoad(own, [0])
-                T.buffer_store(y, stored, [i])
+            for scope in scopes or ("",):
+                with T.parallel(SIZE) as i:
+                    stored = value(x, i)
+                    if scope:
+                        own = T.alloc_buffer((1,), "float16", scope=scope)
+                        T.buffer_store(own, stored, [0])
+                        stored = tirx.BufferLoad(own, [0])
+                    T.buffer_store(y, stored, [i])
         made = builder.get()
     return BindLoops(8).run(tvm.IRModule({"main": made}))
 
 
 def computed_in_half(module: tvm.IRModule) -> list[ir.Expr]:
     """Expressions of float16 but for loads, and casts that are stored."""
+    return of_half(module["main"].body)
+
+
+def of_half(body: tirx.Stmt) -> list[ir.Expr]:
+    """The same of a body."""
     found: list[ir.Expr] = []
-    body = module["main"].body
     forms = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max, tirx.Select, ir.Call)
     tvm_ffi.structural_walk(body, (forms, found.append))
     return [each for each in found if str(getattr(each.ty, "dtype", "")) == "float16"]
@@ -100,3 +105,12 @@ def test_kernels_for_it_stay_where_the_gpu_computes_with_it() -> None:
     assert own_dtype(product) == "float16"
     assert computed_in_half(product)
     assert not computed_in_half(HalfInMemory(computes=True).run(kernel(value)))
+
+
+def test_of_several_launches_only_those_for_it_stay() -> None:
+    """A data gradient of strides has a launch for each phase, some with few terms."""
+    value = FORMS["arithmetic"][0]
+    module = HalfInMemory(by_function=True, computes=True).run(kernel(value, "", "local"))
+    first, second = module["main"].body.seq
+    assert not of_half(first)
+    assert of_half(second)
