@@ -2,6 +2,7 @@
 
 import pytest
 
+from odtc.backends.families import family_of
 from odtc.backends.gpu.known import GPUS, known_gpu
 from odtc.backends.gpu.machine import PHONE
 from odtc.backends.gpu.tiling import ProductExtent, tiling_of
@@ -47,6 +48,20 @@ def test_kernels_in_the_shapes_of_a_gpu_are_within_its_limits(name: str, kind: s
     assert gpu.most_items >= PHONE.most_items
     assert gpu.local_bytes >= PHONE.local_bytes
     assert tiling_of(ProductExtent(8, 512, 512, 512), gpu).local_bytes <= gpu.local_bytes
+
+
+@pytest.mark.parametrize(
+    ("target", "buffers"),
+    [
+        ("host-vulkan", 32),
+        ("android-vulkan", 16),
+        ("android-vulkan{gpu=adreno-740}", 16),
+        ("android-opencl", 64),
+        ("host-opencl", 64),
+    ],
+)
+def test_updates_share_a_launch_as_far_as_any_such_device_takes_them(target: str, buffers: int):
+    assert family_of(parse_target(target).resolved()).update_buffers == buffers
 
 
 def test_tvm_is_told_of_the_groups_of_a_gpu():
