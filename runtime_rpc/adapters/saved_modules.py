@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import onnx
-
 from odtc.core.artifact.manifest import Manifest
 from odtc.core.errors import UnsupportedError
 from odtc.core.onnx_model.quantised_names import plain_name
-from odtc.core.onnx_model.weight_list import read_weight_list
 from odtc.core.specs import WEIGHT_ROLES, Argument, Role
 
 _SHOWN = 3
@@ -139,5 +136,9 @@ def _module(name: str) -> str:
 
 def _tied(skeleton: Path) -> frozenset[str]:
     """The weights that a module has under several names."""
+    import onnx  # 11 MB, which a trainer has no other use for
+
+    from odtc.core.onnx_model.weight_list import read_weight_list
+
     listed = read_weight_list(onnx.load(skeleton, load_external_data=False))
     return frozenset(listed.ties.values()) if listed else frozenset()

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import ml_dtypes  # noqa: F401  # NumPy knows bfloat16 by it; ONNX brings it
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
@@ -17,6 +16,8 @@ def stored_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     Raises:
         ArtifactError: the file is missing or damaged.
     """
+    import ml_dtypes  # noqa: F401  # NumPy knows bfloat16 by it; ONNX brings it
+
     if not os.path.isfile(path):
         raise ArtifactError("the adapters do not exist", where=str(path), hint="check the path")
     try:
