@@ -180,9 +180,9 @@ def _of_unit(values: Sequence[float], unit: str) -> str:
 
 def _percent(figure: Figure) -> str:
     if isinstance(figure, int | float):
-        return f"{figure:g} %"
+        return f"{figure:.2g} %"
     found = spread_of(figure)
-    return f"{found.median:g} % ({found.lower:g} to {found.upper:g})"
+    return f"{found.median:.2g} % ({found.lower:.2g} to {found.upper:.2g})"
 
 
 def words(result: Result) -> list[str]:
