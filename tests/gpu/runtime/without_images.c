@@ -1,19 +1,13 @@
 // In front of OpenCL's library (LD_PRELOAD): a device that has no images, or by IMAGES=small such of no pixel.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { IMAGE_SUPPORT = 0x1016, IMAGE_MAX_BUFFER_SIZE = 0x1040 };
+#include "look_up.h"
 
-static void* found(void* library, const char* name) {
-  static void* (*look_up)(void*, const char*);
-  const char* const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34"};
-  for (int n = 0; !look_up && n < 3; ++n) look_up = dlvsym(RTLD_NEXT, "dlsym", versions[n]);
-  return look_up(library, name);
-}
+enum { IMAGE_SUPPORT = 0x1016, IMAGE_MAX_BUFFER_SIZE = 0x1040 };
 
 void* dlsym(void* library, const char* name) {
   return found(strcmp(name, "clGetDeviceInfo") ? library : RTLD_DEFAULT, name);

@@ -1,7 +1,6 @@
 // In front of OpenCL's library (LD_PRELOAD): the file that ORDER names gets a letter for each call, "w" where bytes are
 // written to the device, "f" where what is queued is handed to it, "a" where it is asked whether it is done, "e" where its end is waited for.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,12 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void* found(void* library, const char* name) {
-  static void* (*look_up)(void*, const char*);
-  const char* const versions[] = {"GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.34"};
-  for (int n = 0; !look_up && n < 3; ++n) look_up = dlvsym(RTLD_NEXT, "dlsym", versions[n]);
-  return look_up(library, name);
-}
+#include "../../gpu/runtime/look_up.h"
 
 void* dlsym(void* library, const char* name) {
   const char* const ours[] = {"clEnqueueWriteBuffer", "clFlush", "clFinish", "clGetEventInfo"};
