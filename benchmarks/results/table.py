@@ -63,8 +63,8 @@ def words_of(command: str, python: str, cores: int | None = None) -> list[str]:
     """A command of the table as a process is started with.
 
     Args:
-        command: its words; `THREADS` is what a comparison is measured with, joined by commas, and
-            `EACH_THREADS` the same as words of their own.
+        command: its words; `THREADS` is what a comparison is measured with, joined by commas,
+            `EACH_THREADS` the same as words of their own, and `MOST_THREADS` the last of them.
         python: the program that runs it.
         cores: of the machine (default: those that this process may use).
     """
@@ -76,8 +76,9 @@ def words_of(command: str, python: str, cores: int | None = None) -> list[str]:
 def spelled(command: str, numbers: Sequence[str] | None = None) -> str:
     """A command with the threads of this machine."""
     numbers = numbers or [*map(str, threads(core_count()))]
-    apart = command.replace("EACH_THREADS", " ".join(numbers))
-    return apart.replace("THREADS", ",".join(numbers))
+    command = command.replace("MOST_THREADS", numbers[-1])
+    command = command.replace("EACH_THREADS", " ".join(numbers))
+    return command.replace("THREADS", ",".join(numbers))
 
 
 def _suite(name: str, minutes: float, *options: str, threads: str = "THREADS") -> Row:
@@ -98,16 +99,7 @@ def _by_hand(why: str, *names: str) -> list[Row]:
     return [Row(name, by_hand=why) for name in names]
 
 
-_LARGE = "--steps 1 --budget 4GB"
 _PEERS = "--with onnxruntime-training,pytorch,mnn"
-_IMAGES = (
-    "densenet40_12,resnet50,squeezenet,vgg16,xception,googlenet,char_cnn_lstm,"
-    "dcgan_discriminator,deep_q,alexnet,vgg19,resnet101,resnet152,densenet100_12"
-)
-_TEN = (
-    "densenet40_12,resnet50,squeezenet,vgg16,googlenet,char_cnn_lstm,dcgan_discriminator,"
-    "deep_q,alexnet,vgg19"
-)
 _SPLIT = "--batch 64 --shares none --allow-split-batchnorm --runs 1"
 
 ROWS: Sequence[Row] = (
@@ -126,12 +118,7 @@ ROWS: Sequence[Row] = (
     _bench("memory/speed", 20, "benchmarks.memory.speed"),
     _bench("native_runtime/steps", 5, "benchmarks.native_runtime --threads EACH_THREADS"),
     _bench("native_runtime/same_bits", 40, "tests.native.same_bits", is_timed=False),
-    _suite("tx2_16", 120, f"tx2 --models {_IMAGES} --batch 16 --steps 1"),
-    _suite("tx2_text_16", 20, "tx2 --models bert_base,seq2seq --batch 16 --steps 3"),
-    _suite("tx2_64", 70, f"tx2 --models resnet101,resnet152,xception --batch 64 {_LARGE}"),
-    _suite("tx2_text_64", 40, f"tx2 --models bert_base,seq2seq --batch 64 {_LARGE}"),
-    _suite("tx2_large", 240, f"tx2 --models {_TEN} --batch 64 {_LARGE}"),
-    _suite("tx2_rest", 10, f"tx2 --models densenet100_12 --batch 64 {_LARGE}"),
+    _suite("tx2_64", 110, "tx2 --batch 64 --steps 1 --budget 4GB", threads="MOST_THREADS"),
     _suite(
         "emdl21",
         50,

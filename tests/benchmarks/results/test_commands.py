@@ -31,7 +31,7 @@ def test_comparisons_have_threads_and_rounds() -> None:
             args = build_parser().parse_args([*words, "-o", "x.jsonl"])
             suite = find_suite(args.suite)
             assert set(filter(None, args.models.split(","))) <= set(suite.models)
-            assert args.threads == ([1] if row.is_of_readme else [1, 2, 4, 8])
+            assert args.threads == {"readme": [1], "tx2_64": [8]}.get(row.name, [1, 2, 4, 8])
             assert args.rounds == 3
             options.add((row.name, args.steps))
     # Commands of a suite add to one file, whose rows must be of one kind.
@@ -79,4 +79,5 @@ def test_a_comparison_has_as_many_threads_as_there_are_cores() -> None:
         "1,2,4",
     ]
     assert words_of("python -m x EACH_THREADS", "py", 2) == ["py", "-m", "x", "1", "2"]
-    assert "THREADS" not in spelled("THREADS EACH_THREADS")
+    assert words_of("python -m x --threads MOST_THREADS", "py", 4)[-1] == "4"
+    assert "THREADS" not in spelled("THREADS EACH_THREADS MOST_THREADS")
