@@ -2,7 +2,7 @@
 
 import time
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 # It is imported before all else of this package: files that are younger are not what this process
 # has loaded.
