@@ -24,7 +24,7 @@ from odtc.artifact import Artifact
 from odtc.backends.targets import parse_target
 from odtc.core.artifact import bundle as bundles
 from odtc.driver.drafts.fitting import PRECISIONS
-from odtc.runtime_rpc.native.build import GPUS, runtime_library
+from odtc.runtime_rpc.native.build import GPUS, Library, runtime_library
 
 NETWORKS = ("squeezenet", "resnet50", "mobilenet_v2", "bert_base")
 # Of a first step in mixed precision: no step of these networks overflows.
@@ -143,10 +143,10 @@ def write_step(artifact: Artifact, folder: Path, said: Mapping[str, Any]) -> Non
     (folder / "step.json").write_text(json.dumps(about), encoding="utf-8")
 
 
-def copy_runtime(folder: Path) -> None:
+def copy_runtime(folder: Path, library: Library = GPUS) -> None:
     """Writes the native runtime beside the folders of steps."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / GPUS.name).write_bytes(runtime_library(GPUS))
+    (folder / library.name).write_bytes(runtime_library(library))
 
 
 WEIGHTS = ("parameter", "frozen", "statistic")

@@ -54,6 +54,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "arm/changes": arm.changes,
     "arm/codes": arm.codes,
     "performance/step_time": performance.step_time,
+    "performance/cores": performance.cores,
     "performance/gpu_steps": gpu.steps,
     "performance/gpu_mixed": gpu.steps,
     "performance/gpu_tuning": gpu.tuning,

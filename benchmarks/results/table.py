@@ -162,13 +162,24 @@ ROWS: Sequence[Row] = (
     _bench("budgets/recomputation", 60, "benchmarks.recomputation", is_timed=False),
     _bench("budgets/switching", 10, "benchmarks.budget.switching"),
     _bench("budgets/clearing", 1, "benchmarks.budget.clearing"),
-    _bench("language_models/steps", 240, "benchmarks.language_models --turns 3"),
+    Row(
+        "language_models/steps",
+        [
+            "python -m benchmarks.language_models --turns 3 --tokens 256",
+            "python -m benchmarks.language_models --turns 3 --models smollm2_135m --tokens 128,512",
+        ],
+        140,
+    ),
     _bench("language_models/learning", 30, "benchmarks.language_models.learning", is_timed=False),
     _bench("howto/app_size", 2, "benchmarks.app_size", is_timed=False),
     _bench("howto/check_cost", 5, "benchmarks.check_cost"),
     _bench("howto/features", 15, "benchmarks.features"),
     _bench("howto/training_data", 15, "benchmarks.training_data"),
     _bench("metrics/sampling", 5, "benchmarks.sampling_cost"),
+    *_by_hand(
+        "needs eight cores: `python -m benchmarks.cores.run FOLDER` there, and its figures",
+        "performance/cores",
+    ),
     *_by_hand(
         "needs a GPU: `python -m benchmarks.gpu.run steps` there, then `benchmarks.gpu.figures`",
         "performance/gpu_steps",

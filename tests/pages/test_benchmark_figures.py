@@ -22,6 +22,7 @@ from benchmarks.budget.report import figures_of as budget_figures
 from benchmarks.budget.report import peer_figures
 from benchmarks.budget.ways import BudgetWay, NetworkWays
 from benchmarks.compile_time import __main__ as compile_time
+from benchmarks.cores import figures as cores
 from benchmarks.gpu import figures as gpu
 from benchmarks.gpu.language_models import figures as gpu_language_models
 from benchmarks.gpu.tuning import figures as gpu_tuning
@@ -99,6 +100,12 @@ def gpu_task(usual: float, best: float) -> dict[str, Any]:
     return {**said, **tried, "samples": {"0": [usual], "1": [best]}, "again": again}
 
 
+def on_cores(threads: int, ms: float) -> dict[str, Any]:
+    sides = {"odtc": [ms], "pytorch": [3 * ms]}
+    about = {"network": "net", "batch": 4}
+    return {"about": about, "threads": threads, "milliseconds": sides}
+
+
 def gpu_network(precision: str = "float32") -> dict[str, Any]:
     family = {"name": "data gradient", "seconds": 0.004, "bound": 0.001}
     return {
@@ -172,6 +179,10 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
             ]
         },
         "| net | 8 | 2.0 | 4.0 | 3.0 | 1.0 |",
+    ),
+    "performance/cores": (
+        {"rows": cores.rows_of([on_cores(4, 2.0), on_cores(1, 6.0), {"about": {}}])},
+        "| net | 4 | 2.0 | 3.00 (3.00 to 3.00) | 3.0 | 3.0 |",
     ),
     "performance/gpu_steps": (
         {"rows": gpu.steps_of([gpu_network(), gpu_network("mixed")], "float32")},

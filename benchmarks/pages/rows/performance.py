@@ -52,6 +52,30 @@ def _span(values: Sequence[float]) -> str:
     return f"{low:.0f}" if low == high else f"{low:.0f} to {high:.0f}"
 
 
+def cores(result: Result) -> list[str]:
+    """Steps beside PyTorch's, and how much less time each takes than on one thread."""
+    heads = ["model", "threads", "odtc, ms", "PyTorch / odtc", "odtc, times as fast", "PyTorch"]
+    alone = {row["model"]: row for row in result.rows if row["threads"] == 1}
+    cells = (
+        (
+            row["model"],
+            str(row["threads"]),
+            number(median_of(row["ms"])),
+            ratio(row["ratio"]),
+            *(
+                f"{median_of(alone[row['model']][key]) / median_of(row[key]):.1f}"
+                for key in ("ms", "pytorch_ms")
+            ),
+        )
+        for row in result.rows
+    )
+    most = max(row["threads"] for row in result.rows)
+    means = [median_of(row["ratio"]) for row in result.rows if row["threads"] == most]
+    mean = f"{geometric_mean(means):.2f}"
+    said = f"With {most} threads PyTorch takes {mean} times odtc's time in the geometric mean."
+    return [*table(heads, cells), "", said]
+
+
 def compile_time(result: Result) -> list[str]:
     """Seconds of the clock, and of the processor behind them."""
     runs = list(result.rows[0]["seconds"])
