@@ -56,6 +56,13 @@ def read_file(path: Path) -> Result:
 
 def write_result(path: Path, run: Mapping[str, Any], rows: Sequence[Row], **more: Any) -> None:
     """Writes the figures of one run, in place of those that are there."""
+    write_results(path, [run], rows, **more)
+
+
+def write_results(
+    path: Path, runs: Sequence[Mapping[str, Any]], rows: Sequence[Row], **more: Any
+) -> None:
+    """The same of several runs; a row that is not of the first has its number as `run`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = {"runs": [run], "rows": rows, **more}
+    said = {"runs": runs, "rows": rows, **more}
     path.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.pages.adapter_losses import adapter_losses
+from benchmarks.pages.core_losses import core_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.measured import busy_text, when_text
 from benchmarks.pages.picture import README_ROWS
@@ -50,7 +51,7 @@ def results_page() -> str:
         _noted(section, f"Rows: [{stem}.jsonl](results/{stem}.jsonl); {when_text(runs[stem])}.")
         for stem, section in zip(stems, sections, strict=True)
     ]
-    lines = "\n".join([*gpu_losses(), "", *adapter_losses()])
+    lines = "\n".join([*core_losses(), "", *gpu_losses(), "", *adapter_losses()])
     return "\n## ".join([f"{head}\n{lines}\n", *noted])
 
 

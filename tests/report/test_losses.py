@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pages.adapter_losses import adapter_losses, losses_in
+from benchmarks.pages.core_losses import core_losses
+from benchmarks.pages.core_losses import losses_in as losses_on_cores
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.result import Result as Figures
@@ -115,6 +117,24 @@ def test_losses_on_gpus_are_in_front_too() -> None:
     assert expected
     assert {tuple(line.strip("| ").split(" | ")) for line in said} == expected
     assert results_page().index("Where odtc loses on a GPU") < results_page().index("### ")
+
+
+def test_losses_on_more_threads_are_in_front_too() -> None:
+    machine = {"cpu": "a CPU", "cores": 8}
+    run = {"machine": machine, "date": "2026-11-29", "commit": "abc"}
+    rows = [
+        {"model": "net", "threads": threads, "ratio": [ratio]}
+        for threads, ratio in ((1, 2.0), (4, 0.9), (8, 0.8))
+    ]
+    lines = [*losses_on_cores(Figures([run], rows, {}))]
+    assert "On a CPU, 8 cores, PyTorch's step is faster in 2 of 3 comparisons on 1 to 8" in lines[2]
+    assert [line for line in lines if line.startswith("| net")] == [
+        "| net | 8 | PyTorch | time | 0.80 |",
+        "| net | 4 | PyTorch | time | 0.90 |",
+    ]
+    page = results_page()
+    assert "\n".join(core_losses()) in page
+    assert page.index("Where odtc loses on more threads") < page.index("### ")
 
 
 def test_losses_with_adapters_are_in_front_too() -> None:

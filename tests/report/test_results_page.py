@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from benchmarks.pages.adapter_losses import adapter_losses
+from benchmarks.pages.core_losses import core_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.suites import SUITES, results_page
@@ -17,7 +18,7 @@ def test_the_page_is_made_of_the_rows(tmp_path: Path) -> None:
     assert {Path(row).name for row in rows} == {path.name for path in RESULTS.glob("*.jsonl")}
     page = tmp_path / "results.md"
     assert main(["report", *rows, "--title", "Results", "-o", str(page)]) == ExitCode.OK
-    ours = "\n".join([*gpu_losses(), "", *adapter_losses()])
+    ours = "\n".join([*core_losses(), "", *gpu_losses(), "", *adapter_losses()])
     others = results_page().replace(f"{ours}\n\n", "")
     without_ages, count = re.subn(r"\n\nRows: .*", "", others)
     assert count == len(rows)
