@@ -38,12 +38,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "completion",
-        help="print a script for a shell's completion",
-        description="Prints a script with which a shell completes commands, options and their "
-        "values: targets, losses, optimizers, files by their endings. For bash, write "
-        'eval "$(odtc completion bash)" into ~/.bashrc.',
+        help="print a shell completion script",
+        description="Print a script that makes a shell complete commands, options and their "
+        "values: targets, losses, optimizers, files by extension. For bash, add "
+        'eval "$(odtc completion bash)" to ~/.bashrc.',
     )
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.add_argument("shell", choices=SHELLS, help="shell to print the script for")
     parser.set_defaults(run=run)
 
 

@@ -84,11 +84,11 @@ COMMANDS = (
 TRACEBACK = "ODTC_TRACEBACK"
 
 _OTHER_CODES = {
-    ExitCode.OK: "All went well.",
-    ExitCode.INTERNAL: "A fault of odtc.",
+    ExitCode.OK: "Success.",
+    ExitCode.INTERNAL: "An internal error of odtc.",
     ExitCode.HUNG_UP: "Hung up: the terminal is gone (SIGHUP).",
     ExitCode.INTERRUPTED: "Interrupted by Ctrl-C.",
-    ExitCode.READER_GONE: "Nobody reads the output any more, as behind `| head` (SIGPIPE).",
+    ExitCode.READER_GONE: "Nothing reads the output any more, as after `| head` (SIGPIPE).",
     ExitCode.TERMINATED: "Terminated (SIGTERM).",
 }
 
@@ -141,7 +141,7 @@ def build_parser() -> Parser:
     codes = "\n".join(f"  {code:>3}  {text}" for code, text in exit_codes().items())
     parser = Parser(
         prog="odtc",
-        description="Compiles an ONNX model into a training step for phones, and runs it.",
+        description="Compile an ONNX model into a training step for phones, and run it.",
         epilog=f"exit codes:\n{codes}",
     )
     parser.add_argument("--version", action="version", version=f"odtc {VERSION}")

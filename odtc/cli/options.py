@@ -44,7 +44,7 @@ def add_weights_folder(parser: argparse.ArgumentParser) -> None:
         "--weights-folder",
         type=Path,
         metavar="DIR",
-        help="with the model's files, where the artifact was compiled with --weights-beside "
+        help="folder with the model's files, if the artifact was compiled with --weights-beside "
         "(default: the artifact's folder)",
     )
 
@@ -67,7 +67,7 @@ def load_artifact(path: str | os.PathLike[str], weights_folder: Path | None) -> 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
-    parser.add_argument("--json", action=Switch, help="print one JSON object on stdout")
+    parser.add_argument("--json", action=Switch, help="print one JSON object to stdout")
 
 
 def add_steps_per_call(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +77,8 @@ def add_steps_per_call(parser: argparse.ArgumentParser) -> None:
         type=at_least(1),
         default=1,
         metavar="K",
-        help="steps that a device takes in one call, so that they do not wait for the link; it "
-        "holds as many batches (default: 1)",
+        help="steps that a device takes per call, so that they do not wait for the link; it "
+        "holds this many batches (default: 1)",
     )
 
 

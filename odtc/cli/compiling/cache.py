@@ -14,16 +14,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "cache",
-        help="look at what is kept between runs, or clear it",
-        description="Shows what odtc keeps. Steps: all that a compile came to, under the "
-        "hash of the model, the options, the versions and this machine; where all of these are the "
-        "same, nothing is compiled. Kernels for CPUs: object files, each under the hash of the "
-        "kernel, its target and the versions that compiled it, for steps that are new. Outlines: "
-        "what a compile has to know of such a kernel, so as not to lower it again. Libraries: "
-        "parts of odtc in C++, built where they are used first. What was not used for longest "
-        "goes first where the room is full.",
+        help="show or clear odtc's cache",
+        description="Show what odtc caches. Steps: complete results, keyed by a hash of the "
+        "model, the options, the versions and this machine; if none of these has changed, "
+        "nothing is compiled. Kernels for CPUs: object files for use in new steps, each keyed by "
+        "a hash of the kernel, its target and the versions that compiled it. Outlines: what the "
+        "compiler needs to know about such a kernel to avoid lowering it again. Libraries: parts "
+        "of odtc in C++, built on first use. When a cache is full, the least recently used "
+        "entries are removed.",
     )
-    parser.add_argument("--clear", action=Switch, help="remove all of it")
+    parser.add_argument("--clear", action=Switch, help="remove everything")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

@@ -24,28 +24,28 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "compile",
         help="compile a model into a training step",
-        description="Compiles an ONNX inference model into a training step for a target.",
+        description="Compile an ONNX inference model into a training step for a target.",
     )
     add_step_options(parser)
     parser.add_argument(
         "--memory-budget",
         metavar="BYTES",
-        help="such as 64MiB: what a step may take beside parameters and optimizer state; some "
-        "calls run again then, or the batch is cut into micro-batches (see `odtc plan`); auto: "
-        "several plans, between which a run may change",
+        help="memory that a step may use in addition to parameters and optimizer state, such as "
+        "64MiB: to fit, it recomputes tensors or splits the batch into micro-batches (see `odtc "
+        "plan`); auto: make several plans that a run can switch between",
     )
     parser.add_argument(
         "-o",
         "--output",
         type=output_file,
         metavar="OUT",
-        help="the artifact (default: MODEL's stem.odtc)",
+        help="artifact to write (default: stem of MODEL, plus .odtc)",
     )
     parser.add_argument(
         "--device",
         metavar="URL",
-        help="as of `odtc profile`: the device that the step is for, whose own measurements by "
-        "`odtc tune` go before those of its family",
+        help="device that the step is for (see `odtc profile`); its own measurements by `odtc "
+        "tune` take precedence over those of its family",
     )
     add_ir_option(parser, "--print-ir-after")
     add_json_option(parser)

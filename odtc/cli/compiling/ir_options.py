@@ -15,8 +15,8 @@ def add_ir_option(parser: argparse._ActionsContainer, name: str) -> None:
         action="append",
         default=[],
         metavar="PASS",
-        help="print the module to stderr after each run of a pass, such as fuse-named, or of all; "
-        "may be given several times",
+        help="print the module to stderr after each run of this pass, such as fuse-named, or of "
+        "every pass (all); may be given several times",
     )
 
 

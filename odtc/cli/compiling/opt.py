@@ -24,12 +24,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "opt",
-        help="run passes over a training step, and print it",
-        description="Makes the training graph of a model, runs passes over it, and prints the "
-        "module as TVM script. Nothing is compiled.",
-        epilog="Passes are written as in LLVM's opt, with commas between them and options in\n"
-        "braces: absorb-transpose,fuse-named{most=64}. TVM's own that need no argument are known,\n"
-        "such as tvm.FuseTIR.",
+        help="run passes over a training step and print the result",
+        description="Build the training graph of a model, run passes over it, and print the "
+        "module as TVMScript. Nothing is compiled.",
+        epilog="Passes are written as in LLVM's opt, separated by commas and with options in\n"
+        "braces: absorb-transpose,fuse-named{most=64}. TVM's own passes that need no arguments\n"
+        "can be named, too, such as tvm.FuseTIR.",
     )
     add_step_options(parser, needs_model=False)
     group = parser.add_argument_group("passes")
@@ -38,21 +38,28 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--passes",
         default="default",
         metavar="P",
-        help="what runs, in this order; default for those of a compile (default: default)",
+        help="passes to run, in this order; default stands for those of `odtc compile` (default: "
+        "default)",
     )
     add(
         "--stop-after",
         metavar="PASS",
-        help="leave out what comes after the first run of a pass",
+        help="stop after the first run of this pass",
     )
     add(
         "--list",
         action=Switch,
-        help="print the passes, one a line, with what each does; needs no model",
+        help="print the passes, one per line, with what each does; needs no model",
     )
     add_ir_option(group, "--print-after")
-    add("-o", "--output", type=output_file, metavar="FILE", help="where the module goes")
-    add("--json", action=Switch, help="print what --list prints as JSON")
+    add(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="file to write the module to (default: stdout)",
+    )
+    add("--json", action=Switch, help="print the output of --list as JSON")
     parser.set_defaults(run=run)
 
 

@@ -19,27 +19,34 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "pack",
-        help="give buffers their places in memory",
-        description="Gives buffers of known lifespans offsets in one arena, as low as it can.",
-        epilog="FILE has a header with id,lower,upper,size and perhaps alignment: a buffer is\n"
-        "alive from lower until just before upper. The plan has the column offset too.",
+        help="assign buffers to offsets in an arena",
+        description="Assign buffers of known lifespans to offsets in one arena that is as small "
+        "as possible.",
+        epilog="FILE has a header with id,lower,upper,size and optionally alignment: a buffer "
+        "is\n"
+        "live from lower until just before upper. The plan adds a column, offset.",
     )
-    parser.add_argument("table", type=Path, metavar="FILE", help="the buffers, as CSV")
+    parser.add_argument("table", type=Path, metavar="FILE", help="buffers, as CSV")
     parser.add_argument(
-        "-o", "--output", type=output_file, required=True, metavar="OUT", help="where the plan goes"
+        "-o",
+        "--output",
+        type=output_file,
+        required=True,
+        metavar="OUT",
+        help="file to write the plan to",
     )
     parser.add_argument(
         "--capacity",
         type=at_least(1),
         metavar="BYTES",
-        help="bytes that are enough; without it the plan is made as low as it can be",
+        help="arena size that is small enough (default: as small as possible)",
     )
     parser.add_argument(
         "--time-limit",
         type=at_least(1),
         default=60,
         metavar="SECONDS",
-        help="when to end the search (default: 60)",
+        help="time limit of the search (default: 60)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -24,17 +24,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "plan",
-        help="tell which memory budgets a step can meet",
-        description="Tells how small a training step can be made, by running calls again or by "
-        "micro-batches, and what it costs: values for `odtc compile --memory-budget`. Nothing is "
-        "compiled.",
+        help="show which memory budgets a step can meet",
+        description="Show how small a training step can be made by recomputing tensors or by "
+        "micro-batches, and how much time that costs: values for `odtc compile --memory-budget`. "
+        "Nothing is compiled.",
     )
     add_step_options(parser)
     parser.add_argument(
         "--plot",
         type=picture,
         metavar="FILE",
-        help="draw bytes against time as FILE.svg or FILE.html",
+        help="plot memory against time as FILE.svg or FILE.html",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

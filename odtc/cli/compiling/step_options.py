@@ -86,9 +86,12 @@ def add_step_options(parser: argparse.ArgumentParser, *, needs_model: bool = Tru
         needs_model: whether the command does nothing without a model.
     """
     nargs = None if needs_model else "?"
-    parser.add_argument("model", nargs=nargs, metavar="MODEL", help="the ONNX file")
+    parser.add_argument("model", nargs=nargs, metavar="MODEL", help="ONNX file of the model")
     parser.add_argument(
-        "--target", default="host-cpu", metavar="T", help="see `odtc targets` (default: host-cpu)"
+        "--target",
+        default="host-cpu",
+        metavar="T",
+        help="target to compile for; see `odtc targets` (default: host-cpu)",
     )
     for option, flag in _flags():
         words = dict(_READERS[flag.form].words)

@@ -20,10 +20,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "targets",
         help="list the targets",
-        description="Lists what odtc compiles for, and why it cannot where it cannot; then the "
-        "GPUs that the option gpu names, as in android-opencl{gpu=adreno-640}. The option mcpu "
-        "names one core, or several of which the native runtime chooses on the device, as in "
-        "android-cpu{mcpu=cortex-a55+cortex-a53}; TVM runs the kernels of the first.",
+        description="List the targets, with the reason if one is not available; then the GPUs "
+        "that the target option gpu can name, as in android-opencl{gpu=adreno-640}. The option "
+        "mcpu names one core, or several from which the native runtime chooses on the device, as "
+        "in android-cpu{mcpu=cortex-a55+cortex-a53}; TVM runs the kernels of the first.",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -11,45 +11,52 @@ if TYPE_CHECKING:
 
 def add_update_options(parser: argparse.ArgumentParser) -> None:
     """The optimizer, and what is around it."""
-    add = parser.add_argument_group("the update").add_argument
+    add = parser.add_argument_group("parameter update").add_argument
     add(
         "--optimizer",
         default="sgd",
         metavar="O",
-        help="the update rule, such as adamw{weight-decay=0.01} (default: sgd)",
+        help="optimizer, such as adamw{weight-decay=0.01} (default: sgd)",
     )
     add(
         "--groups",
         **MANY,
         default=[],
         metavar="G",
-        help="options for some parameters, such as '*.bias{weight-decay=0,lr-factor=2}'; "
-        "the first that matches counts",
+        help="options for some parameters, such as '*.bias{weight-decay=0,lr-factor=2}'; the "
+        "first matching group applies",
     )
     clip = parser.add_mutually_exclusive_group()
     clip.add_argument(
-        "--clip-norm", type=float, metavar="F", help="largest norm of all gradients together"
+        "--clip-norm", type=float, metavar="F", help="maximum norm of all gradients together"
     )
     clip.add_argument(
-        "--clip-value", type=float, metavar="F", help="largest magnitude of a gradient's element"
+        "--clip-value", type=float, metavar="F", help="maximum magnitude of each gradient element"
     )
     add(
         "--accumulate",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="every N steps make one update, that of their batches as one: by the mean of their "
-        "gradients, where each label that is not ignored counts the same (default: 1)",
+        help="make one update every N steps, as if their batches were one: by the mean of their "
+        "gradients, in which each label that is not ignored has the same weight (default: 1)",
     )
     add(
-        "--ema", type=float, metavar="F", help="keep a moving average of the weights, such as 0.999"
+        "--ema",
+        type=float,
+        metavar="F",
+        help="keep a moving average of the weights with this decay, such as 0.999",
     )
-    add("--loss-scale", metavar="S", help="dynamic, or dynamic{initial=65536,interval=2000}")
+    add(
+        "--loss-scale",
+        metavar="S",
+        help="loss scaling: dynamic, or dynamic{initial=65536,interval=2000}",
+    )
     add(
         "--on-nonfinite",
         choices=("stop", "skip"),
-        help="a loss or gradients that are not finite are an error, or their update is left out "
-        "(default: stop; a loss scale skips, and does not go with stop)",
+        help="if the loss or a gradient is not finite, stop with an error or skip the update "
+        "(default: stop; a loss scale implies skip, and rules out stop)",
     )
 
 

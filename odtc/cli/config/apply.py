@@ -45,14 +45,15 @@ class Taken:
 def add_config_options(parser: argparse.ArgumentParser) -> None:
     """Adds `--config` and `--no-config` to every command that a file has options for."""
     for leaf in configured(parser).values():
-        group = leaf.add_argument_group("the file of options").add_mutually_exclusive_group()
+        group = leaf.add_argument_group("options file").add_mutually_exclusive_group()
         group.add_argument(
             "--config",
             type=Path,
             metavar="FILE",
-            help="instead of odtc.toml, or pyproject.toml, here or in a folder above",
+            help="read options from FILE, not from odtc.toml or pyproject.toml in this folder or "
+            "one above",
         )
-        group.add_argument("--no-config", action="store_true", help="take no options from a file")
+        group.add_argument("--no-config", action="store_true", help="read no options file")
 
 
 def take_options(

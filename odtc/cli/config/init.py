@@ -23,28 +23,45 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "init",
-        help="write a first file of options",
-        description="Writes odtc.toml into this folder, with what compiling and training a model "
-        "need, and checks that the model can be trained so. On a terminal it asks for what is not "
-        "given: the model, the data, the target, and what is trained.",
+        help="write a first options file",
+        description="Write odtc.toml to this folder, with the options for compiling and training "
+        "a model, and check that the model can be trained with them. On a terminal, ask for what "
+        "is not given: the model, the data, the target, and what to train.",
     )
     add = parser.add_argument
-    add("model", nargs="?", metavar="MODEL", help="the ONNX file")
-    add("--data", metavar="DATA", help="as of `odtc train`")
-    add("--target", metavar="T", help="see `odtc targets` (default: host-cpu)")
+    add("model", nargs="?", metavar="MODEL", help="ONNX file of the model")
+    add("--data", metavar="DATA", help="training data; see `odtc train`")
+    add(
+        "--target",
+        metavar="T",
+        help="target to compile for; see `odtc targets` (default: host-cpu)",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--train", **MANY, metavar="WHAT", help="as of `odtc compile` (default: all parameters)"
+        "--train",
+        **MANY,
+        metavar="WHAT",
+        help="parameters to train; see `odtc compile` (default: all)",
     )
-    what.add_argument("--lora", metavar="OPTIONS", help="as of `odtc compile`, such as rank=8")
+    what.add_argument(
+        "--lora",
+        metavar="OPTIONS",
+        help="train low-rank adapters, such as rank=8; see `odtc compile`",
+    )
     add(
         "--batch",
         type=at_least(1),
         metavar="N",
-        help=f"samples in a step (default: {_BATCH}, or that of the model)",
+        help=f"samples per step (default: {_BATCH}, or that of the model)",
     )
-    add("--loss", nargs="+", default=[], metavar="L", help="as of `odtc compile`")
-    add("--shape", **MANY, default=[], metavar="NAME=N", help="as of `odtc compile`")
+    add("--loss", nargs="+", default=[], metavar="L", help="loss; see `odtc compile`")
+    add(
+        "--shape",
+        **MANY,
+        default=[],
+        metavar="NAME=N",
+        help="sizes of symbolic dimensions; see `odtc compile`",
+    )
     parser.set_defaults(run=run)
 
 

@@ -24,15 +24,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "config",
-        help="tell which options a file gives",
-        description="Reads odtc.toml, or [tool.odtc] of pyproject.toml, and tells which options it "
-        "gives; after a command line, which hold for that, and where each comes from.",
+        help="show the options in an options file",
+        description="Read odtc.toml, or [tool.odtc] of pyproject.toml, and show the options in "
+        "it; with a command line, show those that apply to it and where each comes from.",
     )
     parser.add_argument(
         "--config",
         type=Path,
         metavar="FILE",
-        help="instead of the one that commands read here; a command line has its own --config",
+        help="read options from FILE, not from the file that commands read here; a command line "
+        "has its own --config",
     )
     add_json_option(parser)
     parser.add_argument(

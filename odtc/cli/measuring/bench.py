@@ -34,30 +34,37 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "bench",
-        help="compare all models of a suite",
-        description="Compares every model of a suite at every batch with odtc's peers, as `odtc "
-        "compare` does. What the suite's paper published is kept beside it, and is part of no "
-        "ratio.",
-        epilog="Rows are kept in a file: the same command goes on where it was interrupted.",
+        help="compare training steps of all models of a suite",
+        description="Compare odtc with other libraries on every model of a suite at every batch "
+        "size, as `odtc compare` does. Results published in the suite's paper are kept with the "
+        "rows, but are not used in any ratio.",
+        epilog="Results are kept as rows in a file; run the same command again to continue after "
+        "an interruption.",
     )
     add = parser.add_argument
     add(
         "--suite",
         required=True,
         metavar="S",
-        help="tx2, emdl21, zoo or readme of odtc's repository, or a .toml file (see "
+        help="suite: tx2, emdl21, zoo or readme from odtc's repository, or a .toml file (see "
         "docs/comparison.md)",
     )
-    add("--models", default="", metavar="M,M", help="of the suite (default: all)")
-    add("--batch", type=counts, default=[], metavar="N,N", help="(default: those of the suite)")
+    add("--models", default="", metavar="M,M", help="models of the suite (default: all)")
+    add(
+        "--batch",
+        type=counts,
+        default=[],
+        metavar="N,N",
+        help="samples per step (default: those of the suite)",
+    )
     add_terms(parser)
     add(
         "--device",
         metavar="URL",
-        help="measure odtc's steps there, on its big cores with 1, 2, 4 … threads, or on as many "
-        "as --threads says; see `odtc profile`",
+        help="measure only odtc, on this device (see `odtc profile`), on its big cores with 1, "
+        "2, 4 … threads, or with those of --threads",
     )
-    add("--target", default="", metavar="T", help="of --device (default: android-cpu)")
+    add("--target", default="", metavar="T", help="target for --device (default: android-cpu)")
     # None where they are not given: those of comparisons are refused with --device.
     parser.set_defaults(peers=None, limit=None, threads=None)
     add(
@@ -65,7 +72,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--output",
         type=output_file,
         metavar="FILE",
-        help="rows (default: SUITE's name.jsonl)",
+        help="file for the rows (default: name of SUITE, plus .jsonl)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

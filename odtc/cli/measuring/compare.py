@@ -30,28 +30,36 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "compare",
-        help="compare a training step with that of other libraries",
-        description="Trains the same weights on the same batch by plain SGD with odtc and its "
-        "peers on this machine, each in a process of its own. Losses are compared first; then the "
-        "engines take turns, step by step. Dropout is off.",
-        epilog="Rows are kept in a file: the same command goes on where it was interrupted. A peer "
-        "that lacks an operator or memory, dies, or hangs is a row with its reason. `odtc report` "
-        "makes a page of them.",
+        help="compare a training step with other libraries",
+        description="Train the same weights on the same batch by plain SGD with odtc and other "
+        "libraries on this machine, each in its own process. Losses are compared first; then the "
+        "libraries take turns, step by step. Dropout is off.",
+        epilog="Results are kept as rows in a file; run the same command again to continue after "
+        "an interruption. A library that lacks an operator, runs out of memory, crashes or hangs "
+        "gets a row with the reason. `odtc report` makes a page of the rows.",
     )
     add = parser.add_argument
-    add("model", metavar="MODEL", help="the ONNX file")
+    add("model", metavar="MODEL", help="ONNX file of the model")
     add_terms(parser)
-    add("--batch", type=counts, default=[1], metavar="N,N", help="samples in a step (default: 1)")
+    add("--batch", type=counts, default=[1], metavar="N,N", help="samples per step (default: 1)")
     add(
         "--module",
         default="",
         metavar="M",
-        help="for PyTorch: what returns the model's torch module, package.module:callable or "
-        "file.py:callable; tensors that are initializers by name get the ONNX file's values",
+        help="for PyTorch: function that returns the model's torch module, as "
+        "package.module:callable or file.py:callable; tensors named like initializers get the "
+        "values of the ONNX file",
     )
-    add("--data", type=Path, metavar="NPZ", help="as of `odtc train` (default: drawn)")
-    add("--target", default="", metavar="T", help="of odtc (default: host-cpu with these threads)")
-    add("--loss", nargs="+", default=["cross-entropy"], metavar="L", help="see `odtc compile`")
+    add("--data", type=Path, metavar="NPZ", help="samples; see `odtc train` (default: random)")
+    add(
+        "--target",
+        default="",
+        metavar="T",
+        help="target for odtc (default: host-cpu with these threads)",
+    )
+    add(
+        "--loss", nargs="+", default=["cross-entropy"], metavar="L", help="loss; see `odtc compile`"
+    )
     add(
         "--shape",
         type=parse_shape,
@@ -65,15 +73,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=float,
         default=0.0,
         metavar="F",
-        help="learning rate (default: the largest power of ten by which three steps change the "
-        "loss by at most a hundredth)",
+        help="learning rate (default: the largest power of ten at which three steps change the "
+        "loss by at most 1/100)",
     )
     add(
         "-o",
         "--output",
         type=output_file,
         metavar="FILE",
-        help="rows (default: MODEL's stem.jsonl)",
+        help="file for the rows (default: stem of MODEL, plus .jsonl)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)
@@ -82,47 +90,59 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def add_terms(parser: argparse.ArgumentParser) -> None:
     """The options that say how engines are compared."""
     add = parser.add_argument
-    add("--threads", type=counts, default=[1], metavar="N,N", help="worker threads (default: 1)")
+    add(
+        "--threads",
+        type=counts,
+        default=[1],
+        metavar="N,N",
+        help="numbers of worker threads (default: 1)",
+    )
     add(
         "--with",
         dest="peers",
         type=_peers,
         default=_USUAL,
         metavar="P,P",
-        help=f"of {', '.join(PEERS)} (default: {_USUAL})",
+        help=f"libraries to compare with: {', '.join(PEERS)} (default: {_USUAL})",
     )
-    add("--steps", type=at_least(1), default=10, metavar="N", help="timed steps (default: 10)")
+    add(
+        "--steps",
+        type=at_least(1),
+        default=10,
+        metavar="N",
+        help="number of timed steps (default: 10)",
+    )
     add(
         "--rounds",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="how often all is loaded and measured anew (default: 1)",
+        help="number of times to load and measure everything anew (default: 1)",
     )
     add(
         "--budget",
         type=lambda text: text.split(","),
         default=[],
         metavar="B,B",
-        help="memory budgets, such as 64MiB, that odtc is measured with, too",
+        help="memory budgets to measure odtc with as well, such as 64MiB",
     )
     add(
         "--memory-limit",
         default="",
         metavar="BYTES",
-        help="such as 8GB: the private memory that the process of each engine may have",
+        help="maximum private memory of each library's process, such as 8GB",
     )
     add(
         "--roofline",
         action=Switch,
-        help="measure what the machine can do at most, too: multiply-adds in registers, a copy",
+        help="also measure the limits of the machine: multiply-adds in registers, and a copy",
     )
     add(
         "--limit",
         type=float,
         default=_USUAL_LIMIT,
         metavar="S",
-        help="seconds that an engine may take to prepare, to load, or for a turn (default: 1800)",
+        help="maximum seconds for a library to prepare, to load, or to take a turn (default: 1800)",
     )
 
 

@@ -20,35 +20,35 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command and its parts."""
     parser = subparsers.add_parser(
         "db",
-        help="look after what `odtc tune` measured",
-        description="Looks after the files of `odtc tune`: one record in each line, as JSON.",
+        help="manage the measurements of `odtc tune`",
+        description="Manage the files of `odtc tune`, which have one JSON record per line.",
     )
     parts = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     add = parts.add_parser
-    listing = add("list", help="list what was measured", description="Lists what was measured.")
+    listing = add("list", help="list the measurements", description="List the measurements.")
     _add_database(listing)
     add_json_option(listing)
     listing.set_defaults(run=_list)
     merge = add(
         "merge",
         help="add the records of other files",
-        description="Adds the records of other files that the database lacks.",
+        description="Add records of other files that the database lacks.",
     )
-    merge.add_argument("files", type=Path, nargs="+", metavar="FILE", help="the other files")
+    merge.add_argument("files", type=Path, nargs="+", metavar="FILE", help="files to add")
     _add_database(merge)
     merge.set_defaults(run=_merge)
     export = add(
         "export",
-        help="write what compile may take to a file",
-        description="Writes the choices that were kept, without trials, to a new file.",
+        help="export the loops for `odtc compile` to a file",
+        description="Write the chosen loops, without trials, to a new file.",
     )
-    export.add_argument("output", type=output_file, metavar="OUT", help="the file")
+    export.add_argument("output", type=output_file, metavar="OUT", help="file to write")
     _add_database(export)
     export.set_defaults(run=_export)
     prune = add(
         "prune",
-        help="take out what serves no more",
-        description="Takes out trials, and records of other versions of odtc and TVM.",
+        help="remove records that are no longer needed",
+        description="Remove trials, and records of other versions of odtc and TVM.",
     )
     _add_database(prune)
     prune.set_defaults(run=_prune)
@@ -59,7 +59,7 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
         "--database",
         type=Path,
         metavar="FILE",
-        help="the file (default: the user's own)",
+        help="database file (default: the user's own)",
     )
 
 

@@ -50,45 +50,53 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "profile",
-        help="say where the time of a training step goes",
-        description="Takes training steps, on this machine or on a device, and says what each "
-        "operator takes, and the state of the device meanwhile: utilization, frequency, power, "
-        "heat.",
-        epilog=f"{_WARM_UP} steps go before, unseen. The artifact stays as it is.",
+        help="show where the time of a training step goes",
+        description="Take training steps on this machine or on a device, and report the time of "
+        "each operator and the state of the device meanwhile: utilization, frequency, power, "
+        "temperature.",
+        epilog=f"{_WARM_UP} warm-up steps come first, and are not counted. The artifact is not "
+        "changed.",
     )
     add = parser.add_argument
-    add("artifact", type=Path, metavar="ART", help="the artifact")
-    add("--steps", type=at_least(1), default=10, metavar="N", help="steps to take (default: 10)")
-    add("--data", type=Path, metavar="NPZ", help="as of `odtc train` (default: drawn)")
+    add("artifact", type=Path, metavar="ART", help="artifact written by `odtc compile`")
+    add(
+        "--steps",
+        type=at_least(1),
+        default=10,
+        metavar="N",
+        help="number of steps to profile (default: 10)",
+    )
+    add("--data", type=Path, metavar="NPZ", help="samples; see `odtc train` (default: random)")
     add(
         "--device",
         metavar="URL",
-        help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
+        help="device to use: rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this "
+        "machine)",
     )
-    add("--threads", type=int, metavar="N", help="worker threads of a step on a CPU")
+    add("--threads", type=int, metavar="N", help="number of worker threads for a step on a CPU")
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add_steps_per_call(parser)
     add(
         "--length",
         type=at_least(1),
         metavar="N",
-        help="the length, of several that the step was compiled for (default: the longest)",
+        help="length to profile, if the step was compiled for several (default: the longest)",
     )
     add(
         "--period",
         type=float,
         default=10.0,
         metavar="MS",
-        help="milliseconds between samples of the device (default: 10)",
+        help="milliseconds between samples of the device's state (default: 10)",
     )
     add(
         "--cooldown",
         type=float,
         metavar="CELSIUS",
-        help="wait for up to 10 minutes until the device is at most as hot as that",
+        help="before measuring, wait up to 10 minutes until the device is no hotter than this",
     )
     add("--trace", type=output_file, metavar="FILE", help="write a trace for ui.perfetto.dev")
-    add("--html", type=output_file, metavar="FILE", help="write a page with the time line")
+    add("--html", type=output_file, metavar="FILE", help="write an HTML page with the timeline")
     add_weights_folder(parser)
     add_json_option(parser)
     parser.set_defaults(run=run)

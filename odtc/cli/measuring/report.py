@@ -16,22 +16,23 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "report",
-        help="make a page of what `odtc compare` and `odtc bench` measured",
-        description="Makes one page of HTML that needs no network: where odtc loses, a summary, "
-        "every number, and the samples of each model. Prints the same in brief.",
-        epilog="Each file is rows of `odtc compare` or `odtc bench`, what `odtc plan --json` or "
-        "`odtc profile --json` printed, or an artifact, of which the memory is drawn.",
+        help="make a page of results of `odtc compare` and `odtc bench`",
+        description="Make an HTML page that needs no network: where odtc loses, a summary, every "
+        "number, and the samples of each model. Also print a short version of it.",
+        epilog="Each file holds rows of `odtc compare` or `odtc bench`, or the output of `odtc "
+        "plan --json` or `odtc profile --json`, or is an artifact, whose memory is plotted.",
     )
     add = parser.add_argument
-    add("results", nargs="+", type=Path, metavar="RESULTS", help="files")
-    add("--title", default="Training steps compared", metavar="T", help="of the page")
+    add("results", nargs="+", type=Path, metavar="RESULTS", help="files with results")
+    add("--title", default="Training steps compared", metavar="T", help="title of the page")
     add(
         "-o",
         "--output",
         type=output_file,
         default=Path("report.html"),
         metavar="FILE",
-        help="the page; only its tables, as Markdown, where it ends in .md (default: report.html)",
+        help="page to write; only its tables, as Markdown, if the name ends in .md (default: "
+        "report.html)",
     )
     parser.set_defaults(run=run)
 

@@ -35,30 +35,53 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "sweep",
-        help="measure a training step by cores, threads and batch",
-        description="Takes training steps with each choice of cores, threads, batch and frequency, "
-        "in turns, on this machine or on a device, and prints their times and energy.",
-        epilog="Rows are kept in a file as they are measured: the same command goes on where it "
-        "was interrupted. What cannot be run is a row with its reason.",
+        help="measure a training step over cores, threads and batch sizes",
+        description="Take training steps with each combination of cores, threads, batch size and "
+        "frequency, in turns, on this machine or on a device, and print their times and energy.",
+        epilog="Each result is written as a row to a file as soon as it is measured; run the "
+        "same command again to continue after an interruption. A combination that cannot run "
+        "becomes a row with the reason.",
     )
     add = parser.add_argument
     add(
         "inputs",
         nargs="+",
         metavar="ART|MODEL.onnx",
-        help="artifacts, each with its batch, and models, which are compiled for each --batch",
+        help="artifacts, each with its own batch size, or models, which are compiled for each "
+        "--batch",
     )
-    add("--batch", type=at_least(1), nargs="+", default=[], metavar="N", help="of models")
-    add("--target", default="host-cpu", metavar="T", help="of models (default: host-cpu)")
-    add("--loss", nargs="+", default=["cross-entropy"], metavar="L", help="of models")
-    add("--shape", type=parse_shape, nargs="+", default=[], metavar="NAME=N", help="of models")
+    add(
+        "--batch",
+        type=at_least(1),
+        nargs="+",
+        default=[],
+        metavar="N",
+        help="batch sizes for models",
+    )
+    add("--target", default="host-cpu", metavar="T", help="target for models (default: host-cpu)")
+    add(
+        "--loss",
+        nargs="+",
+        default=["cross-entropy"],
+        metavar="L",
+        help="loss for models; see `odtc compile`",
+    )
+    add(
+        "--shape",
+        type=parse_shape,
+        nargs="+",
+        default=[],
+        metavar="NAME=N",
+        help="sizes of symbolic dimensions of models",
+    )
     add(
         "--cores",
         type=parse_cores,
         nargs="+",
         default=[],
         metavar="C",
-        help="big, little, all, or numbers such as 4,5 (default: big, little and all)",
+        help="cores to use: big, little, all, or numbers such as 4,5 (default: big, little and "
+        "all)",
     )
     add(
         "--threads",
@@ -66,18 +89,30 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="N",
-        help="numbers of worker threads (default: 1, 2, 4 … up to that of the cores)",
+        help="numbers of worker threads (default: 1, 2, 4 … up to the number of cores)",
     )
     add(
         "--frequency",
         choices=LEVELS,
         nargs="+",
         default=[],
-        help="the most that cores may have, where the device lets it be set (default: as it is)",
+        help="maximum core frequency, if it can be set on the device (default: as it is)",
     )
-    add("--steps", type=at_least(1), default=10, metavar="N", help="steps in a turn (default: 10)")
-    add("--rounds", type=at_least(1), default=3, metavar="N", help="turns of each (default: 3)")
-    add("--device", metavar="URL", help="as of `odtc profile` (default: this machine)")
+    add(
+        "--steps",
+        type=at_least(1),
+        default=10,
+        metavar="N",
+        help="number of steps per turn (default: 10)",
+    )
+    add(
+        "--rounds",
+        type=at_least(1),
+        default=3,
+        metavar="N",
+        help="number of turns of each combination (default: 3)",
+    )
+    add("--device", metavar="URL", help="device to use; see `odtc profile` (default: this machine)")
     add(
         "--cooldown",
         type=float,
@@ -85,15 +120,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         const=None,
         default=False,
         metavar="CELSIUS",
-        help="before measuring, wait for up to 10 minutes until the device is at most as hot as "
-        "that (without a number: as it was at the start)",
+        help="before measuring, wait up to 10 minutes until the device is no hotter than this "
+        "(without a number: than at the start)",
     )
     add(
         "-o",
         "--output",
         type=output_file,
         metavar="FILE",
-        help="rows (default: INPUT's stem.sweep.jsonl)",
+        help="file for the rows (default: stem of the first input, plus .sweep.jsonl)",
     )
     add_weights_folder(parser)
     add_json_option(parser)

@@ -19,30 +19,35 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "tune",
-        help="measure which loops of a model's kernels are the fastest",
-        description="Builds the products of a training step with other tiles, blocks and tasks "
-        "than odtc would choose, measures them on this machine or on devices, and keeps the best "
-        "in a file from which `odtc compile` takes them for the same target and device. The same "
-        "command goes on where it was interrupted.",
+        help="find the fastest loops for a model's kernels by measuring",
+        description="Build the matrix products and convolutions of a training step with other "
+        "tiles, blocks and tasks than odtc would choose, measure them on this machine or on "
+        "devices, and keep the best in a file, from which `odtc compile` takes them for the same "
+        "target and device. Run the same command again to continue after an interruption.",
     )
     add_step_options(parser)
     add = parser.add_argument
-    add("--list", action=Switch, help="only tell what there is to tune")
+    add("--list", action=Switch, help="only list what there is to tune")
     add(
         "--time",
         type=seconds_of,
         default=600,
         metavar="T",
-        help="such as 90s, 10m or 1h: when to begin no more trials (default: 10m)",
+        help="time after which no more trials are started, such as 90s, 10m or 1h (default: 10m)",
     )
-    add("--trials", type=at_least(1), metavar="N", help="the most, those of earlier runs included")
+    add(
+        "--trials",
+        type=at_least(1),
+        metavar="N",
+        help="maximum number of trials, including those of earlier runs",
+    )
     add(
         "--devices",
         "--device",
         nargs="+",
         default=[],
         metavar="URL",
-        help="devices of one kind, as of `odtc profile`, that measure side by side (default: this "
+        help="devices of one kind to measure on in parallel; see `odtc profile` (default: this "
         "machine)",
     )
     add(
@@ -50,15 +55,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=part,
         default=(1, 1),
         metavar="K/N",
-        help="only one of N parts of what there is to tune, such as 1/2: as many hosts share the "
-        "job, each with its own devices, and `odtc db merge` joins what they found",
+        help="tune only part K of N, such as 1/2, so that N hosts share the work, each with its "
+        "own devices; `odtc db merge` joins their results",
     )
     add(
         "--rounds",
         type=at_least(3),
         default=15,
         metavar="N",
-        help="steps as it was and as it is, in turns, that are measured at the end (default: 15)",
+        help="number of steps to measure at the end, in turns without and with the new loops "
+        "(default: 15)",
     )
     add(
         "--cooldown",
@@ -67,8 +73,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         const=None,
         default=False,
         metavar="CELSIUS",
-        help="before measuring, wait for up to 10 minutes until the device is at most as hot as "
-        "that (without a number: as it was at the start)",
+        help="before measuring, wait up to 10 minutes until the device is no hotter than this "
+        "(without a number: than at the start)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -14,32 +14,38 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "adapt",
-        help="put a head for other classes on a model",
-        description="Replaces the layer that gives a classifier's scores by one for other classes, "
-        "with new values as PyTorch initialises such a layer, and says what it did.",
+        help="replace a classifier's head with one for other classes",
+        description="Replace the layer that computes a classifier's scores with one for other "
+        "classes, initialised as PyTorch initialises such a layer, and report what was done.",
     )
     add = parser.add_argument
-    add("model", metavar="MODEL", help="the ONNX file")
-    add("--classes", type=at_least(1), required=True, metavar="N", help="scores of the new head")
-    add("-o", "--output", type=output_file, required=True, metavar="OUT", help="the new ONNX file")
+    add("model", metavar="MODEL", help="ONNX file of the model")
+    add(
+        "--classes",
+        type=at_least(1),
+        required=True,
+        metavar="N",
+        help="number of classes of the new head",
+    )
+    add("-o", "--output", type=output_file, required=True, metavar="OUT", help="ONNX file to write")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--of",
         metavar="OUTPUT",
-        help="the output whose classifier is replaced (default: the first that has one)",
+        help="output whose classifier is replaced (default: the first that has one)",
     )
     where.add_argument(
         "--at",
         metavar="TENSOR",
-        help="cut at this tensor of features, and put a pooling, if it has places, and a dense "
-        "layer after it",
+        help="cut the model after this feature tensor, and append pooling, if the tensor has "
+        "spatial dimensions, and a linear layer",
     )
     add(
         "--freeze-backbone",
         action=Switch,
-        help="let the file say that all parameters but those of the head are frozen",
+        help="mark all parameters except those of the head as frozen in the file",
     )
-    add("--seed", type=int, default=0, metavar="N", help="of the new values (default: 0)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the new weights (default: 0)")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

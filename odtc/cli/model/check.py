@@ -27,20 +27,21 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "check",
-        help="say whether a model can be trained",
-        description="Says whether a model can be trained, and which nodes stand in the way: all "
-        "that `odtc compile` does with the same options before it compiles.",
-        epilog="A symbolic batch is taken as 1. Exits with 4 where nodes cannot be trained, else "
-        "as `odtc compile` would. With --against exits with 14 where the file lost tensors of the "
-        "state dict: merged, torn apart, folded, different or missing ones.",
+        help="check whether a model can be trained",
+        description="Check whether a model can be trained, and which nodes prevent it: "
+        "everything that `odtc compile` checks with the same options before it compiles.",
+        epilog="A symbolic batch is taken as 1. Exits with 4 if nodes cannot be trained, "
+        "otherwise as `odtc compile` would. With --against, exits with 14 if the file lost "
+        "tensors of the state dict, because they are merged, torn apart, folded, different or "
+        "missing.",
     )
     add_step_options(parser)
     parser.add_argument("--all", action=Switch, help="list all nodes and parameters")
     parser.add_argument(
         "--against",
         metavar="WEIGHTS",
-        help="only compare the model's tensors with a state dict, a .safetensors file or one of "
-        "torch.save, by name and value",
+        help="only compare the model's tensors by name and value with a state dict, in a "
+        ".safetensors file or one written by torch.save",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

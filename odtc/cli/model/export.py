@@ -27,24 +27,24 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "export",
-        help="write a PyTorch module as an ONNX file to train",
-        description="Writes a PyTorch module as an ONNX file that trains as the module does, with "
-        "the names of its state_dict. The Python file is run: it is code, and must be your own or "
-        "one that you trust.",
+        help="export a PyTorch module as a trainable ONNX file",
+        description="Export a PyTorch module as an ONNX file that trains as the module does, "
+        "with the names of its state_dict. The Python file is run, so it must be your own or one "
+        "that you trust.",
         epilog="The file is compared with the module before it is written: see odtc.from_torch.",
     )
     parser.add_argument(
         "source",
         metavar="FILE.py:MAKE",
-        help="a function of your own that returns the module, or a pair of the module and example "
-        "inputs: a tensor, a tuple, or a dictionary by keyword; or PACKAGE.MODULE:MAKE",
+        help="your function that returns the module, or a pair of the module and example inputs: "
+        "a tensor, a tuple, or a dictionary by keyword; or PACKAGE.MODULE:MAKE",
     )
     parser.add_argument(
         "-o",
         "--output",
         type=output_file,
         metavar="OUT",
-        help="the ONNX file (default: FILE's stem.onnx)",
+        help="ONNX file to write (default: stem of FILE, plus .onnx)",
     )
     parser.add_argument(
         "--input",
@@ -53,15 +53,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="extend",
         default=[],
         metavar="NAME=DIMS",
-        help="example inputs by parameter of forward, where MAKE returns none: sizes such as "
-        "2x3x224x224 of normal noise, 2x16:int64 of zeros",
+        help="example inputs for the parameters of forward, if MAKE returns none: 2x3x224x224 "
+        "for normal noise of this shape, 2x16:int64 for zeros",
     )
     for kind, said in {
-        "input": "of forward's parameters",
-        "output": "of a dictionary's keys, or output",
+        "input": "of those of forward's parameters",
+        "output": "of the keys of a dictionary, or of output",
     }.items():
         parser.add_argument(
-            f"--{kind}-names", nargs="+", metavar="NAME", help=f"{kind}s' names, in place {said}"
+            f"--{kind}-names",
+            nargs="+",
+            metavar="NAME",
+            help=f"names of the {kind}s, in place {said}",
         )
     axes = parser.add_mutually_exclusive_group()
     axes.add_argument(
@@ -70,11 +73,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         **MANY,
         default=[],
         metavar="NAME=AXIS",
-        help="dimension of an input along which the samples lie, none where it has no batch "
-        "(default: 0)",
+        help="batch dimension of an input, none if it has no batch (default: 0)",
     )
     axes.add_argument(
-        "--fixed-batch", action=Switch, help="keep the number of samples of the example"
+        "--fixed-batch",
+        action=Switch,
+        help="fix the number of samples to that of the example inputs",
     )
     parser.add_argument(
         "--length-axis",
@@ -82,8 +86,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         **MANY,
         default=[],
         metavar="NAME=AXIS",
-        help="dimension of an input whose size is left open, too, such as that of tokens, for "
-        "`odtc compile --lengths` or `--shape length=N` (default: none)",
+        help="dimension of an input to make symbolic as well, such as that of tokens, for `odtc "
+        "compile --lengths` or `--shape length=N` (default: none)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

@@ -15,23 +15,25 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "export-app",
-        help="write what an app needs of a compiled step",
-        description="Writes a new folder with the native runtime and a compiled step, in the form "
-        "that builds of apps take. linux: sources of the runtime, with a CMakeLists.txt, and the "
-        "model. android: archives (AAR) of the runtime and of the model; a JDK and a compiler of C "
-        "for 64-bit ARM are needed, and no NDK. ios: packages of Swift with the runtime's sources "
+        help="package a compiled step for an app",
+        description="Write a new folder with the native runtime and a compiled step, ready for "
+        "the build of an app. linux: sources of the runtime, with a CMakeLists.txt, and the "
+        "model. android: archives (AAR) of the runtime and of the model; this needs a JDK and a "
+        "C compiler for 64-bit ARM, but no NDK. ios: Swift packages with the runtime's sources "
         "and the kernels as a static library, for Xcode to compile.",
     )
-    parser.add_argument("artifact", type=Path, metavar="ART", help="the artifact, for a CPU")
-    parser.add_argument("--platform", choices=_PLATFORMS, required=True, help="where the app runs")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the new folder"
+        "artifact", type=Path, metavar="ART", help="artifact for a CPU, written by `odtc compile`"
+    )
+    parser.add_argument("--platform", choices=_PLATFORMS, required=True, help="platform of the app")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder to create"
     )
     parser.add_argument(
         "--name",
         metavar="NAME",
-        help="of the model, other than of the app's other models (default: the artifact's file "
-        "name up to its first dot)",
+        help="name of the model, unique within the app (default: the artifact's file name up to "
+        "its first dot)",
     )
     add_json_option(parser)
     parser.set_defaults(run=run)

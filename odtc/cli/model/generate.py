@@ -12,17 +12,24 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "generate",
-        help="see what a language model says",
-        description="Runs a language model, such as one of odtc train --export, on this machine, "
-        "and prints what it says after a text: the likeliest token, again and again. It is for a "
-        "look at what was learned, and as slow as a model without a cache is.",
+        help="generate text with a language model",
+        description="Run a language model, such as one from `odtc train --export`, on this "
+        "machine, and print how it continues a text, always with the likeliest token. This is "
+        "for a quick look at what was learned, and slow, as the model has no cache of keys and "
+        "values.",
     )
     add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help="the ONNX file")
+    add("model", type=Path, metavar="MODEL", help="ONNX file of the model")
     add("--tokenizer", type=Path, required=True, metavar="JSON", help="tokenizer.json of the model")
-    add("--prompt", required=True, nargs="+", metavar="TEXT", help="what it goes on from")
-    add("--tokens", type=at_least(1), default=32, metavar="N", help="at most (default: 32)")
-    add("--end-token", metavar="TOKEN", help="the token that ends a text, such as '</s>'")
+    add("--prompt", required=True, nargs="+", metavar="TEXT", help="text to continue")
+    add(
+        "--tokens",
+        type=at_least(1),
+        default=32,
+        metavar="N",
+        help="maximum number of tokens to generate (default: 32)",
+    )
+    add("--end-token", metavar="TOKEN", help="token that ends a text, such as '</s>'")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

@@ -43,23 +43,26 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "inspect",
-        help="say what an artifact is",
-        description="Says what an artifact was compiled from and for, and its sizes in bytes.",
+        help="describe an artifact",
+        description="Show what an artifact was compiled from and for, and its sizes in bytes.",
     )
-    parser.add_argument("artifact", type=Path, metavar="ART", help="the artifact")
     parser.add_argument(
-        "--memory", action=Switch, help="say what is alive at the peak of a step, and why"
+        "artifact", type=Path, metavar="ART", help="artifact written by `odtc compile`"
+    )
+    parser.add_argument(
+        "--memory", action=Switch, help="show what is live at the memory peak of a step, and why"
     )
     parser.add_argument(
         "--plot",
         type=picture,
         metavar="FILE",
-        help="draw where each tensor lies, and when, as FILE.svg or FILE.html; implies --memory",
+        help="plot where and when each tensor is in memory, as FILE.svg or FILE.html; implies "
+        "--memory",
     )
     parser.add_argument(
         "--layouts",
         action=Switch,
-        help="print the layouts of images as a plan for `odtc compile --layout`, with their costs",
+        help="print the image layouts as a plan for `odtc compile --layout`, with their costs",
     )
     add_weights_folder(parser)
     add_json_option(parser)

@@ -45,54 +45,60 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "predict",
-        help="see what a trained model makes of samples",
-        description="Evaluates samples with an artifact, on this machine or on a device, and "
-        "writes the outputs: as arrays, or as a table with the class of each sample and its "
-        "scores. Labels need not be there, and take no part.",
-        epilog="A folder may hold images in any folders. Of a table, the columns that were trained "
-        "are taken by their names.",
+        help="run a trained model on samples",
+        description="Evaluate samples with an artifact, on this machine or on a device, and "
+        "write the outputs: as arrays, or as a table with the class of each sample and its "
+        "scores. Labels may be missing, and are ignored.",
+        epilog="A folder of images may have any subfolders. Columns of a table are selected by "
+        "the names that they had in training.",
     )
     add = parser.add_argument
     add(
         "artifact",
         type=Path,
         metavar="ART|MODEL.onnx",
-        help="the artifact; or a model that this machine runs, as of odtc train --export",
+        help="artifact, or a model to run on this machine, such as one from `odtc train --export`",
     )
-    add("--data", type=Path, required=True, metavar="DATA", help="as of `odtc train`")
+    add("--data", type=Path, required=True, metavar="DATA", help="samples; see `odtc train`")
     add(
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="of `odtc train`, with the trained weights (default: the artifact's own weights)",
+        help="checkpoint of `odtc train` with the trained weights (default: the artifact's own "
+        "weights)",
     )
     add(
         "--adapter",
         metavar="NAME",
-        help="of a checkpoint of several adapters (default: the one that was at work)",
+        help="adapter to use, if the checkpoint has several (default: the one that was active)",
     )
-    add("--ema", action=Switch, help="take the moving averages of the weights")
+    add("--ema", action=Switch, help="use the moving averages of the weights")
     add(
         "--output-names",
         **MANY,
         metavar="NAME",
-        help="outputs that are written, several of them as .npz (default: the first that is "
-        "trained)",
+        help="outputs to write, several of them only as .npz (default: the first that is trained)",
     )
     add(
         "-o",
         "--output",
         type=output_file,
         metavar="FILE",
-        help="FILE.npy, FILE.npz or FILE.csv (default: a table on stdout)",
+        help="file to write: FILE.npy, FILE.npz or FILE.csv (default: a table on stdout)",
     )
     add_read_options(parser)
     add(
         "--device",
         metavar="URL",
-        help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
+        help="device to use: rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this "
+        "machine)",
     )
-    add("--threads", type=int, metavar="N", help="worker threads of an evaluation on a CPU")
+    add(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="number of worker threads for an evaluation on a CPU",
+    )
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add_weights_folder(parser)
     add_json_option(parser)

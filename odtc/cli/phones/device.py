@@ -21,54 +21,61 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "device",
-        help="set up a phone, stop it, find what is wrong with it; write the server of a device",
-        description="Looks after one phone behind adb, or writes the server of another device.",
+        help="set up a phone, stop its server or diagnose it; build a device's server",
+        description="Manage one phone connected to adb, or build the server for another device.",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    setup = actions.add_parser("setup", help="push odtc's server, start and register it")
+    setup = actions.add_parser(
+        "setup", help="push odtc's server to a phone, start it and register it"
+    )
     _serial(setup, _KNOWN)
     setup.add_argument(
         "--key",
-        help="its key at the tracker, without spaces and slashes (default: the one that it has; at "
-        "first from its serial)",
+        help="key of the phone at the tracker, without spaces and slashes (default: its current "
+        "key, or at first one from its serial)",
     )
     setup.add_argument(
         "--tracker",
         type=at_least(0, _LAST_PORT),
         metavar="PORT",
-        help="of the tracker on this host's loopback; it is started if there is none; 0 is any "
-        "(default: the one that the phone has; at first 9190)",
+        help="port of the tracker on this host's loopback, which is started if there is none; 0 "
+        "for any free port (default: the phone's current one, or at first 9190)",
     )
     setup.set_defaults(run=_setup)
-    stop = actions.add_parser("stop", help="end the server, and forward no ports any more")
+    stop = actions.add_parser("stop", help="stop the server and the forwarding of ports")
     _serial(stop, "was set up from here")
     stop.set_defaults(run=_stop)
-    doctor = actions.add_parser("doctor", help="look at each link to the server")
+    doctor = actions.add_parser("doctor", help="check each link to the server")
     _serial(doctor, _KNOWN)
     doctor.set_defaults(run=_doctor)
-    shell = actions.add_parser("shell", help="a shell in the server's folder")
-    shell.add_argument("serial", metavar="SERIAL", help="the phone, as `odtc devices` lists it")
+    shell = actions.add_parser("shell", help="open a shell in the server's folder")
+    shell.add_argument(
+        "serial", metavar="SERIAL", help="serial of the phone, as `odtc devices` lists it"
+    )
     words = shell.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="WORD", help="run this instead, options and all"
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="WORD",
+        help="command to run instead of a shell, with its options",
     )
     words.required = False  # argparse asks for some where a serial is missing
     shell.set_defaults(run=_shell)
     build = actions.add_parser(
         "build",
-        help="write the server of a device, such as a board with Linux",
-        description="Writes odtc-device, a server in C for the CPU of a device: one with Linux, "
-        "such as a Raspberry Pi, or a phone, where `odtc device setup` brings it by itself. It "
-        "runs artifacts for that CPU, behind TVM's tracker.",
+        help="build the server for a device, such as a board with Linux",
+        description="Build odtc-device, a server in C for the CPU of a device: one with Linux, "
+        "such as a Raspberry Pi, or a phone, to which `odtc device setup` also pushes it by "
+        "itself. It registers at TVM's tracker, and runs artifacts for that CPU.",
     )
     build.add_argument(
         "--machine",
         choices=("aarch64", "x86_64", "android"),
         default=platform.machine(),
-        help="of the device: one with Linux, or a phone with Android for 64-bit ARM "
-        "(default: as this one)",
+        help="kind of device: Linux on aarch64 or x86_64, or a phone with Android on 64-bit ARM "
+        "(default: that of this machine)",
     )
     build.add_argument(
-        "-o", "--output", default="odtc-device", help="the program (default: odtc-device)"
+        "-o", "--output", default="odtc-device", help="program to write (default: odtc-device)"
     )
     build.set_defaults(run=_build)
     for action in (setup, doctor):
@@ -80,7 +87,7 @@ def _serial(parser: argparse.ArgumentParser, only: str) -> None:
         "serial",
         nargs="?",
         metavar="SERIAL",
-        help=f"the phone, as `odtc devices` lists it (default: the only one that {only})",
+        help=f"serial of the phone, as `odtc devices` lists it (default: the only one that {only})",
     )
 
 

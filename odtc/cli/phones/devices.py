@@ -22,16 +22,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "devices",
-        help="list the devices",
-        description="Lists phones behind adb and devices at trackers, and what they are.",
+        help="list devices",
+        description="List phones connected to adb and devices registered at trackers, with their "
+        "properties.",
     )
     parser.add_argument(
         "--tracker",
         action="append",
         metavar="HOST:PORT",
-        help=f"a tracker to ask (default: {_DEFAULT_TRACKER}, if it answers)",
+        help=f"tracker to ask (default: {_DEFAULT_TRACKER}, if it answers)",
     )
-    parser.add_argument("--local", action=Switch, help="this machine's devices, too")
+    parser.add_argument("--local", action=Switch, help="also list this machine's devices")
     add_json_option(parser)
     parser.set_defaults(run=run)
 

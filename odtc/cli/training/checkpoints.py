@@ -75,31 +75,36 @@ class Checkpoints:
 def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `Checkpoints`."""
     add = parser.add_argument
-    add("--checkpoint", type=output_file, metavar="FILE", help="write a checkpoint at the end")
+    add(
+        "--checkpoint",
+        type=output_file,
+        metavar="FILE",
+        help="write a checkpoint to FILE at the end",
+    )
     add(
         "--checkpoint-every",
         type=at_least(1),
         metavar="STEPS",
-        help="and every so many steps, after the call that takes them",
+        help="also write it every STEPS steps, after the call that takes them",
     )
     add(
         "--keep",
         type=at_least(0),
         default=0,
         metavar="N",
-        help="keep the last N beside it, each as FILE-stepS, and remove older ones of the run",
+        help="also keep the last N checkpoints, each as FILE-stepS, and remove older ones of "
+        "this run (default: 0)",
     )
     add_resume_options(parser)
     add(
         "--load-adapters",
         type=Path,
         metavar="PATH",
-        help="begin with these adapters: a file of --export-adapters, a folder of PEFT, or the "
-        "weights of a file of save_adapter; --resume goes on from the checkpoint's",
+        help="start from these adapters: a file from --export-adapters, a PEFT folder, or the "
+        "weights in a file from save_adapter; --resume continues with those of the checkpoint",
     )
     add(
         "--adapter",
         metavar="NAME",
-        help="train this one of the checkpoint's adapters, or a new one beside them; the others "
-        "stay as they are",
+        help="train this adapter of the checkpoint, or add a new one; the others stay as they are",
     )

@@ -117,8 +117,8 @@ def add_course_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="DATA",
-        help="inputs by name or x; labels as y; for a language model also tokens, or JSON lines of "
-        "text",
+        help="training data: inputs by name or as x, labels as y; for a language model also "
+        "tokens, or JSON lines of text",
     )
     length = parser.add_mutually_exclusive_group()
     length.add_argument(
@@ -127,41 +127,49 @@ def add_course_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="passes over the data (default: 1)",
     )
-    length.add_argument("--steps", type=at_least(1, _MOST), metavar="N", help="steps in all")
+    length.add_argument(
+        "--steps", type=at_least(1, _MOST), metavar="N", help="total number of steps"
+    )
     rate = parser.add_mutually_exclusive_group(required=True)
-    rate.add_argument("--lr", type=float, metavar="F", help="the learning rate")
+    rate.add_argument("--lr", type=float, metavar="F", help="learning rate")
     rate.add_argument(
         "--find-lr",
         action="store_true",
-        help="train nothing: try learning rates from small to large, an update each, and print the "
-        "losses and the rate at which they fall steepest",
+        help="do not train, but try learning rates from small to large, one update each, and "
+        "print the losses and the rate at which they fall most steeply",
     )
     add(
         "--schedule",
         default="constant",
         metavar="S",
-        help="the learning rate's course: constant, step{every=N,gamma=F}, cosine or one-cycle; "
-        "the last two over the whole run, or over {steps=N} (default: constant)",
+        help="learning-rate schedule: constant, step{every=N,gamma=F}, cosine or one-cycle; the "
+        "last two span the whole run, or {steps=N} (default: constant)",
     )
-    add("--warmup", type=at_least(0), default=0, metavar="N", help="updates of a linear warm-up")
+    add(
+        "--warmup",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="number of updates of a linear warm-up (default: 0)",
+    )
     add(
         "--seed",
         type=at_least(0),
         default=0,
         metavar="S",
-        help="of the samples' order (default: 0)",
+        help="seed of the sample order (default: 0)",
     )
     add(
         "--augment",
         **MANY,
         metavar="A",
-        help="flip, crop{pixels=4}, jitter{share=0.2} or mixup{alpha=0.2} of images, drawn for "
-        "each step from the seed",
+        help="image augmentations, drawn for each step from the seed: flip, crop{pixels=4}, "
+        "jitter{share=0.2} or mixup{alpha=0.2}",
     )
     add(
         "--feature-cache",
         default="1GiB",
         metavar="BYTES",
-        help="what may be kept of what frozen layers make of samples, which is computed once where "
-        "it is the same in each epoch; 0 for none (default: 1GiB)",
+        help="size of the cache for outputs of frozen layers, which are computed once per sample "
+        "if they are the same in each epoch; 0 for no cache (default: 1GiB)",
     )

@@ -25,18 +25,19 @@ def add_read_options(parser: argparse.ArgumentParser) -> None:
         "--tokenizer",
         type=Path,
         metavar="JSON",
-        help="tokenizer.json of the model, where the data is text: JSON lines with text, or prompt "
-        "and completion, of which the completion alone is learned",
+        help="tokenizer.json of the model, for text data: JSON lines with text, or with prompt "
+        "and completion, of which only the completion is learned",
     )
-    add("--end-token", metavar="TOKEN", help="put this token behind each document, such as '</s>'")
+    add("--end-token", metavar="TOKEN", help="append this token to each document, such as '</s>'")
     add(
         "--pack",
         action=Switch,
-        help="fill rows with documents one after the other (default: a document a row, filled up)",
+        help="fill rows with several documents one after the other (default: one document per "
+        "row, padded)",
     )
     add(
         "--skip-broken",
         action=Switch,
-        help="leave out images that cannot be read, with a note that names them (default: they are "
+        help="skip images that cannot be read, with a note that names them (default: stop with "
         "an error)",
     )

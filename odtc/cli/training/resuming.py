@@ -32,14 +32,14 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
         action=Switch,
         on=SAME,
         off=None,
-        help="take the run up from the checkpoint; refused where it would be another run",
+        help="continue the run from the checkpoint; refused if that would make it a different run",
     )
     how.add_argument(
         "--resume-anyway",
         dest="resume",
         action="store_const",
         const=ANYWAY,
-        help=f"the same, whatever changed of these: {OVERRULED}",
+        help=f"continue the run even if some of these have changed: {OVERRULED}",
     )
 
 

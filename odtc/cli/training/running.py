@@ -92,38 +92,40 @@ def add_running_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--device",
         metavar="URL",
-        help="rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this machine)",
+        help="device to use: rpc://HOST:PORT/KEY of a tracker, or adb://SERIAL (default: this "
+        "machine)",
     )
     add(
         "--elsewhere",
         nargs="+",
         metavar="URL",
-        help="devices to go on with, from the last checkpoint, where one was lost and is not back "
-        "within 120 s; one that has fewer cores, or no place for files, goes on without",
+        help="devices on which to continue from the last checkpoint if the device is lost and "
+        "not back within 120 s; options for cores or files that the new one cannot meet are "
+        "dropped",
     )
     memory = parser.add_mutually_exclusive_group()
     memory.add_argument(
         "--memory-budget",
         metavar="BYTES",
-        help="of the artifact's plans, take the fastest that fits (see `odtc inspect`)",
+        help="use the fastest of the artifact's plans that fits this budget (see `odtc inspect`)",
     )
     memory.add_argument(
         "--follow-memory",
         action=Switch,
-        help="before each step, take the fastest plan that the machine's memory allows",
+        help="before each step, choose the fastest plan that fits the machine's available memory",
     )
-    add("--threads", type=int, metavar="N", help="worker threads of a step on a CPU")
+    add("--threads", type=int, metavar="N", help="number of worker threads for a step on a CPU")
     add(
         "--storage",
         metavar="FOLDER",
-        help="of the device, for files in place of memory, of steps compiled with --offload and of "
-        "--offload-state",
+        help="folder on the device for files that replace memory, for steps compiled with "
+        "--offload and for --offload-state",
     )
     add(
         "--offload-state",
         action=Switch,
-        help="keep the optimizer's state in files: each update reads and writes them once, and the "
-        "system may drop their pages in between",
+        help="keep the optimizer state in files, which each update reads and writes once, so "
+        "that the system can drop their pages in between",
     )
     add("--cores", type=parse_cores, metavar="C", help=CORES_HELP)
     add_steps_per_call(parser)

@@ -184,13 +184,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser(
         "train",
-        help="train with an artifact",
-        description="Runs a training step over a data set, on this machine or on a device.",
-        epilog="Ctrl-C, SIGTERM and SIGHUP end the run after the step that it is in, and write the "
+        help="train a model with a compiled step",
+        description="Run a compiled training step over a data set, on this machine or on a device.",
+        epilog="Ctrl-C, SIGTERM and SIGHUP end the run after the current step and write the "
         "checkpoint. A second one ends it at once.",
     )
     add = parser.add_argument
-    add("artifact", type=Path, metavar="ART", help="the artifact")
+    add("artifact", type=Path, metavar="ART", help="artifact written by `odtc compile`")
     add_course_options(parser)
     add_read_options(parser)
     add_checkpoint_options(parser)
@@ -199,10 +199,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--eval-data",
         type=Path,
         metavar="DATA",
-        help="measure the loss on this at the end, the accuracy where labels are class numbers, "
-        "and of a language model the perplexity",
+        help="data on which to measure the loss at the end, the accuracy if labels are class "
+        "indices, and the perplexity of a language model",
     )
-    add("--ema", action=Switch, help="measure and export the moving averages of the weights")
+    add("--ema", action=Switch, help="evaluate and export the moving averages of the weights")
     add_export_options(parser)
     add_running_options(parser)
     add_weights_folder(parser)

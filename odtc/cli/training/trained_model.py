@@ -83,46 +83,46 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
         "--export",
         type=output_file,
         metavar="ONNX",
-        help="write the trained model, for inference; it is run and compared with the step first",
+        help="write the trained model for inference; it is run first, and compared with the step",
     )
     add(
         "--export-training",
         dest="training",
         action=Switch,
-        help="keep the form in which the model was compiled: batch normalisation and dropout as in "
-        "training; such a file is not compared",
+        help="export the model in the form in which it was compiled, with batch normalisation "
+        "and dropout as in training; such a file is not compared",
     )
     add(
         "--merge",
         action=Switch,
         stands=True,
-        help="merge adapters into the exported model, or leave them out, for --export-adapters to "
-        "write them; such a file is not compared (default: merge)",
+        help="merge adapters into the exported model, rather than leave them to "
+        "--export-adapters; a file without them is not compared (default: merge)",
     )
     add(
         "--verify",
         action=Switch,
         stands=True,
-        help="run and compare the exported model (default: verify)",
+        help="run the exported model and compare it with the step (default: verify)",
     )
-    add("--export-adapters", type=output_file, metavar="FILE", help="write the adapters alone")
+    add("--export-adapters", type=output_file, metavar="FILE", help="write only the adapters")
     add(
         "--export-peft",
         type=Path,
         metavar="FOLDER",
-        help="write the adapters, and modules that are trained beside them, as a new folder that "
-        "PeftModel.from_pretrained of Hugging Face PEFT loads",
+        help="write the adapters, and other modules that are trained, to a new folder that "
+        "Hugging Face PEFT loads with PeftModel.from_pretrained",
     )
     add(
         "--base-model",
         metavar="NAME",
-        help="name or path of the model that the adapters are for, for that folder to say",
+        help="name or path of the adapters' base model, to record in the folder of --export-peft",
     )
     add(
         "--export-gguf",
         type=output_file,
         metavar="FILE",
-        help="write the adapters as llama.cpp loads them beside its model (--lora FILE there)",
+        help="write the adapters for llama.cpp, which loads them with --lora FILE",
     )
     add(
         "--base-config",

@@ -139,52 +139,71 @@ def add_watching_options(parser: argparse.ArgumentParser) -> None:
         "--validation",
         type=Path,
         metavar="DATA",
-        help="measure the loss on this each epoch, of a language model the perplexity, and the "
-        "metrics",
+        help="data on which to measure the loss, the metrics and, for a language model, the "
+        "perplexity after each epoch",
     )
     add(
         "--metrics",
         **MANY,
         metavar="M",
-        help="accuracy, top-k{k=5}, mse, mae, r2, f1, iou or perplexity of the validation",
+        help="metrics of the validation: accuracy, top-k{k=5}, mse, mae, r2, f1, iou or perplexity",
     )
     add(
         "--validate-every",
         type=at_least(1),
         metavar="STEPS",
-        help="validate every so many steps, too",
+        help="also validate every STEPS steps",
     )
     add(
         "--patience",
         type=at_least(1),
         metavar="N",
-        help="end the run when so many validations in a row are no better than the best",
+        help="end the run after N validations in a row without an improvement",
     )
     add(
         "--min-delta",
         type=float,
         default=0.0,
         metavar="F",
-        help="the least by which one is better (default: 0)",
+        help="smallest change that counts as an improvement (default: 0)",
     )
-    add("--best", type=output_file, metavar="FILE", help="keep the checkpoint of the best one")
+    add(
+        "--best",
+        type=output_file,
+        metavar="FILE",
+        help="write a checkpoint to FILE at each new best validation",
+    )
     add(
         "--restore-best",
         action=Switch,
-        help="evaluate and export the weights of the best one at the end",
+        help="at the end, evaluate and export the weights with the best validation",
     )
     add(
         "--monitor",
         metavar="COLUMN",
-        help="of the history, that says which is the best, such as val_accuracy (default: "
-        "val_loss, or loss without a validation)",
+        help="column of the history that decides which validation is best, such as val_accuracy "
+        "(default: val_loss, or loss without a validation)",
     )
-    add("--mode", choices=("min", "max"), help="whether less or more of it is better")
+    add(
+        "--mode",
+        choices=("min", "max"),
+        help="whether a smaller or a larger value of that column is better",
+    )
     add(
         "--max-time",
         type=float,
         metavar="SECONDS",
-        help="end the run after so many seconds; --resume goes on with it",
+        help="end the run after this many seconds; --resume continues it",
     )
-    add("--log", type=output_file, metavar="JSONL", help="write each step and validation as JSON")
-    add("--tensorboard", type=Path, metavar="FOLDER", help="write them for TensorBoard")
+    add(
+        "--log",
+        type=output_file,
+        metavar="JSONL",
+        help="log each step and validation as a line of JSON",
+    )
+    add(
+        "--tensorboard",
+        type=Path,
+        metavar="FOLDER",
+        help="log each step and validation for TensorBoard",
+    )

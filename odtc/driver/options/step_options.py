@@ -40,7 +40,7 @@ class StepOptions:
         None,
         kinds.SAMPLES,
         "samples in a step; may be left out where the model has a fixed batch.",
-        Flag("--batch", Form.WHOLE, "samples in a step", "N"),
+        Flag("--batch", Form.WHOLE, "samples per step", "N"),
     )
     eval_batch: Sequence[int] | int = option(
         (),
@@ -51,8 +51,8 @@ class StepOptions:
         Flag(
             "--eval-batch",
             Form.COUNTS,
-            "numbers of samples, below the batch, for which the model can be evaluated without "
-            "filling up the batch; each adds kernels",
+            "smaller batch sizes at which the model can be evaluated without padding; each adds "
+            "kernels",
             "N",
         ),
     )
@@ -66,8 +66,8 @@ class StepOptions:
         Flag(
             "--loss",
             Form.LOSSES,
-            "a loss, an ONNX file that computes it, or in-model; for several outputs "
-            "OUTPUT=[WEIGHT*]LOSS of each (default: cross-entropy)",
+            "a loss, an ONNX file that computes one, or in-model if the output is the loss; for "
+            "several outputs, OUTPUT=[WEIGHT*]LOSS for each (default: cross-entropy)",
             "L",
         ),
     )
@@ -87,9 +87,9 @@ class StepOptions:
         Flag(
             "--train",
             Form.TEXTS,
-            "globs over ONNX initializers, bias, last{k=2} or "
-            "sparse{layers=GLOB,channels=0.25}; the others are frozen (default: *, or with --lora "
-            "the adapters alone)",
+            "parameters to train: globs over ONNX initializer names, bias, last{k=2} or "
+            "sparse{layers=GLOB,channels=0.25}; all others are frozen (default: *, or with "
+            "--lora only the adapters)",
             "WHAT",
         ),
     )
@@ -97,7 +97,9 @@ class StepOptions:
         (),
         kinds.CHOICES,
         "what not to train, whatever `train` selects.",
-        Flag("--freeze", Form.TEXTS, "what not to train, whatever --train says", "WHAT"),
+        Flag(
+            "--freeze", Form.TEXTS, "parameters not to train, even if --train selects them", "WHAT"
+        ),
     )
     freeze_batch_norm: bool = option(
         False,
@@ -107,8 +109,8 @@ class StepOptions:
         Flag(
             "--freeze-batch-norm",
             Form.SWITCH,
-            "batch normalisations whose parameters are frozen keep and use their running "
-            "statistics",
+            "use the running statistics of batch normalisations whose parameters are frozen, and "
+            "do not update them",
         ),
     )
     lora: LoRA | str | None = option(
@@ -142,8 +144,8 @@ class StepOptions:
         Flag(
             "--weights-beside",
             Form.SWITCH,
-            "leave weights in the model's files, which a trainer then needs, too: beside the "
-            "artifact, or in --weights-folder",
+            "leave weights in the model's files rather than copy them into the artifact; a "
+            "trainer then needs these files, next to the artifact or in --weights-folder",
         ),
     )
     shape: Shapes | None = option(
@@ -154,7 +156,7 @@ class StepOptions:
         Flag(
             "--shape",
             Form.SIZES,
-            "sizes of symbolic dimensions other than the batch; or INPUT=2x3x48x192, those of all "
+            "sizes of symbolic dimensions other than the batch, or INPUT=2x3x48x192 for all "
             "dimensions of an input",
             "NAME=N",
         ),
@@ -168,9 +170,9 @@ class StepOptions:
         Flag(
             "--lengths",
             Form.COUNTS,
-            "compile the step for several sizes of the symbolic dimensions that neither the batch "
-            "nor --shape gives, such as 64 128 256 tokens: a batch is taken at the shortest that "
-            "holds it",
+            "compile the step for several sizes of the symbolic dimensions that neither the "
+            "batch nor --shape sets, such as 64 128 256 tokens; each batch runs at the shortest "
+            "length that holds it",
             "N",
         ),
     )
@@ -182,8 +184,8 @@ class StepOptions:
         Flag(
             "--batch-axis",
             Form.AXES,
-            "the axis along which the samples of a batch lie in an input or an output, where the "
-            "model does not show it; none for one that holds none",
+            "batch axis of an input or output, if it cannot be told from the model; none if it "
+            "has no batch",
             "NAME=AXIS",
         ),
     )
@@ -195,8 +197,8 @@ class StepOptions:
         Flag(
             "--set",
             Form.VALUES,
-            "the value of an input that is then not fed: a number, or several with commas, such "
-            "as sr=16000",
+            "constant value for an input, which is then not fed: a number, or several separated "
+            "by commas, such as sr=16000",
             "INPUT=VALUE",
         ),
     )
@@ -210,8 +212,9 @@ class StepOptions:
         Flag(
             "--normalize",
             Form.NORMALIZATION,
-            "normalise an image or a row inside the model, which then takes pixels (uint8): "
-            "imagenet, mean=0.485:0.456:0.406,std=0.229:0.224:0.225, or data to compute them from",
+            "normalise images or table rows inside the model, which then takes images as pixels "
+            "(uint8): imagenet, mean=0.485:0.456:0.406,std=0.229:0.224:0.225, or data to compute "
+            "mean and std from",
             "HOW",
         ),
     )
@@ -225,8 +228,8 @@ class StepOptions:
         Flag(
             "--precision",
             Form.TEXT,
-            "float32, or mixed: saved activations are stored as float16, and large products "
-            "multiply it where the target can (default: float32)",
+            "float32, or mixed: store saved activations as float16, and use float16 operands in "
+            "large matrix products and convolutions where the target can (default: float32)",
             "P",
         ),
     )
@@ -238,8 +241,8 @@ class StepOptions:
         Flag(
             "--micro-batches",
             Form.COUNT,
-            "run a step as K equal parts of its batch, whose gradients are added up (default: as "
-            "many as the memory budget needs)",
+            "split the batch of a step into K equal parts, and add up their gradients (default: "
+            "as many as the memory budget needs)",
             "K",
         ),
     )
@@ -251,8 +254,8 @@ class StepOptions:
         Flag(
             "--allow-split-batchnorm",
             Form.SWITCH,
-            "let batch normalisations take the statistics of a micro-batch: it changes what they "
-            "compute",
+            "let batch normalisation use the statistics of a micro-batch, which changes what it "
+            "computes",
         ),
     )
     allow_half_activations: bool = option(
@@ -265,9 +268,9 @@ class StepOptions:
         Flag(
             "--allow-half-activations",
             Form.SWITCH,
-            "let a step with a budget store what its backward pass reads as float16, where that "
-            "is faster than the other ways: the loss is exact, gradients are those of rounded "
-            "values",
+            "to meet a memory budget, allow activations saved for the backward pass to be stored "
+            "as float16 where that is fastest; the loss stays exact, gradients are computed from "
+            "the rounded values",
         ),
     )
     offload: bool = option(
@@ -279,9 +282,9 @@ class StepOptions:
         Flag(
             "--offload",
             Form.SWITCH,
-            "let tensors of a step with a budget wait in a file on the device, where that is "
-            "faster than to compute them again; the target's options storage_write and "
-            "storage_read are its bytes a second",
+            "to meet a memory budget, allow tensors to be moved to a file on the device where "
+            "that is faster than recomputing them; the target's options storage_write and "
+            "storage_read give its bytes per second",
         ),
     )
     dropout: bool = option(
@@ -291,7 +294,7 @@ class StepOptions:
         Flag(
             "--dropout",
             Form.SWITCH,
-            "let training steps drop elements where the model has Dropout (default: dropout)",
+            "apply the model's Dropout in training steps (default: dropout)",
         ),
     )
     seed: int = option(
@@ -299,7 +302,7 @@ class StepOptions:
         WHOLE,
         "of the masks of dropout, below 2**63. With the number of the step it says which elements "
         "are dropped.",
-        Flag("--seed", Form.WHOLE, "of the masks of dropout (default: 0)", "N"),
+        Flag("--seed", Form.WHOLE, "seed of the dropout masks (default: 0)", "N"),
     )
     tuned: bool = option(
         True,
@@ -309,8 +312,9 @@ class StepOptions:
         Flag(
             "--tuned",
             Form.SWITCH,
-            "let products that were measured have the loops that were the fastest, or write all "
-            "kernels by a model of the target (default: tuned)",
+            "use the fastest loops that were measured for a matrix product or convolution (see "
+            "`odtc tune`), rather than choose all loops by the target's cost model (default: "
+            "tuned)",
         ),
     )
     database: str | os.PathLike[str] | None = option(
@@ -321,7 +325,7 @@ class StepOptions:
         Flag(
             "--database",
             Form.TEXT,
-            "what `odtc tune` measured (default: the user's own file)",
+            "file with the measurements of `odtc tune` (default: the user's own file)",
             "FILE",
         ),
     )
@@ -343,10 +347,10 @@ class StepOptions:
         Flag(
             "--layout",
             Form.TEXT,
-            "of images in a step on a CPU: native for that of ONNX; cheapest for NHWC where "
-            "operators are faster with it, by a model of the target; auto for the same if it "
-            "promises more than it is wrong by; or a file that `odtc inspect --layouts` printed "
-            "(default: native)",
+            "layout of images in a step on a CPU: native (ONNX's), cheapest (NHWC where the "
+            "target's cost model says that operators are faster), auto (the same, if the "
+            "predicted gain exceeds the model's error), or a file printed by `odtc inspect "
+            "--layouts` (default: native)",
             "L",
         ),
     )
