@@ -82,19 +82,19 @@ _BUDGET = _Argument(
     "memory_budget",
     "int | str | None",
     "None",
-    "bytes that the tensors of a step may take beside parameters and optimizer state, such as "
-    "`64MiB`. Some calls run again then, rather than keep what they made, or the step runs as "
-    "micro-batches, whichever is faster; what their gradients are added up in is within the "
-    "budget. With `auto` the artifact holds several plans, from the fastest to the smallest, "
-    "between which `Trainer.set_budget` and `Trainer.follow_memory` change; they differ in which "
-    "calls run again, and give the same bits.",
+    "bytes that the tensors of a step may take in addition to parameters and optimizer state, "
+    "such as `64MiB`. To fit, the step recomputes some tensors or runs as micro-batches, "
+    "whichever is faster; the buffers that accumulate gradients count towards the budget. With "
+    "`auto` the artifact holds several plans, from the fastest to the smallest, between which "
+    "`Trainer.set_budget` and `Trainer.follow_memory` switch; they differ in what is recomputed, "
+    "and give the same bits.",
 )
 _COUNT = _Argument(
     "count",
     "int | None",
     "None",
-    "of points, about, as far from each other in bytes, where all would be too many: of a deep "
-    "network, most of the time goes into their arenas.",
+    "approximate number of points, evenly spaced in bytes, for networks that have too many: for "
+    "a deep one, most of the time is spent on their arenas. By default all points.",
 )
 
 _COMPILE = '''@takes(
@@ -137,7 +137,7 @@ _PLAN = '''@takes(
 )
 def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
 {signature}) -> Frontier:
-    """Finds what memory budgets a step can meet, and how.
+    """Finds which memory budgets a step can meet, and how.
 
     Args:
 {docs}
@@ -145,7 +145,7 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
         The budgets, with the time that each costs.
 
     Raises:
-        OdtcError: as of `odtc.compile`.
+        OdtcError: as for `odtc.compile`.
     """
     # It brings TVM.
     from odtc.driver.planning import find_frontier

@@ -79,81 +79,83 @@ def compile_model(  # noqa: PLR0913 - one keyword for each choice of the user
     Args:
         model: path of the ONNX file.
         target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a76}`.
-        batch: samples in a step; may be left out where the model has a fixed batch.
-        eval_batch: fewer samples than a step has that can be evaluated at once, too: a number or
-            several. Each adds the kernels of another evaluation. A batch of any other size is
-            filled up, which takes the time of a whole one.
-        loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
-            ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
-            gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts
+        batch: samples per step; may be omitted if the model has a fixed batch.
+        eval_batch: one or more batch sizes below that of the step at which the model can be
+            evaluated, too. Each adds the kernels of another evaluation. A batch of any other size
+            is padded, which takes the time of a whole one.
+        loss: loss on the first output: an object such as `odtc.CrossEntropy()`, its text, or the
+            path of an ONNX file that computes it. Or a loss for each output that is trained, by
+            name; a pair gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as text
             `["logits=mse", "aux=0.3*mse"]`.
-        optimizer: the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by
-            default; or an `Update` with what is around it. The learning rate is given at each step.
-        train: what to train: globs over ONNX initializers and other choices, as text; see
-            `odtc.frontend.trained.choices`. The others are frozen. By default all are trained, or
-            with `lora` none beside the adapters.
-        freeze: what not to train, whatever `train` selects.
-        freeze_batch_norm: batch normalisations whose parameters are frozen use their running
-            statistics and keep them, as PyTorch's in `eval()`.
+        optimizer: optimizer, or its text such as `adamw{weight-decay=0.01}`; or an `Update`, which
+            adds options such as clipping. Plain SGD by default. The learning rate is given at each
+            step.
+        train: parameters to train: globs over ONNX initializer names and other choices, as text;
+            see `odtc.frontend.trained.choices`. All others are frozen. By default all are trained,
+            or with `lora` only the adapters.
+        freeze: parameters not to train, even if `train` selects them.
+        freeze_batch_norm: whether batch normalisations whose parameters are frozen use their
+            running statistics and do not update them, like PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
             `rank=8,targets=*.query*`.
-        quantize: how to store what is not trained: matrices that products and embeddings read are
-            rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each block of
-            terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`. Losses,
-            `evaluate` and exports are those of the rounded weights.
-        weights_beside: whether the artifact leaves weights in the model's files, where these hold
-            them as the step reads them, and names the files: it is as much smaller, and a trainer
-            needs them beside the artifact, or in the folder that `odtc.load` is given. Bytes that
-            have changed are refused.
+        quantize: format in which to store frozen matrices of matrix products and embeddings,
+            rounded to nearest: `int4{block=32}`, with a scale and a zero point for each block of
+            elements, `int8`, with a scale for each output channel, or `int8{block=N}`. Losses,
+            `evaluate` and exports use the rounded weights.
+        weights_beside: whether the artifact refers to weights in the model's files, if these hold
+            them as the step reads them, instead of copying them. It is smaller, and a trainer needs
+            the files next to the artifact, or in the folder given to `odtc.load`. Weights that have
+            changed are refused.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
-            an input, by its name: `{"x": (2, 3, 48, 192)}`.
-        lengths: sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch
-            nor `shape` gives: numbers of tokens. The step is compiled for each, with weights and
-            state once; a trainer takes each batch at the shortest that holds it, and fills it up.
-        batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
-            name, where the model does not show it; None for one that holds none.
-        set: values of inputs that are constants of the step, by name: numbers or lists. The
-            exported model has these inputs as before.
-        normalize: what is done to an image or a row in front of the model, as a part of it:
+            an input, by the name of the input: `{"x": (2, 3, 48, 192)}`.
+        lengths: sizes, such as `(64, 128, 256)` tokens, of the symbolic dimensions that neither the
+            batch nor `shape` sets. The step is compiled for each of them, and they share weights
+            and state; a trainer runs each batch at the shortest length that holds it, and pads it.
+        batch_axis: batch axis of an input or output, by its name, if it cannot be told from the
+            model; None for one without a batch.
+        set: values of inputs that become constants of the step, by name: numbers or lists. The
+            exported model still has these inputs.
+        normalize: normalisation of an image or a row that becomes a part of the model:
             `odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of
-            data to compute means and deviations from. Images are then fed as pixels: bytes from 0
-            to 255.
-        precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
-            as float16, and where the CPU, or the GPU that the target names, has float16 arithmetic,
-            large products multiply it. Such products need a loss scale: it is `dynamic` unless the
-            update has one. Weights, gradients, sums and all other arithmetic stay float32.
-        memory_budget: bytes that the tensors of a step may take beside parameters and optimizer
-            state, such as `64MiB`. Some calls run again then, rather than keep what they made, or
-            the step runs as micro-batches, whichever is faster; what their gradients are added up
-            in is within the budget. With `auto` the artifact holds several plans, from the fastest
-            to the smallest, between which `Trainer.set_budget` and `Trainer.follow_memory` change;
-            they differ in which calls run again, and give the same bits.
-        micro_batches: how many of them make a step, 1 for none. They divide the batch. By default
-            there are as many as the budget needs.
-        allow_split_batchnorm: whether batch normalisations may take the statistics of a micro-batch
-            in place of those of the batch, which changes what they compute.
-        allow_half_activations: whether what the backward pass reads of the forward pass may be
-            stored as float16, where that is the fastest way within the budget. All is computed in
-            float32, and the loss is exact; gradients are as good as what is stored: each value is
-            rounded by at most 1 part in 2,048.
-        offload: whether tensors of a step with a budget may wait in a file on the device, where
-            that is faster than to compute them again, by the bandwidths of the target's storage.
-            The values are the same. Such a file has no name, and ends with the trainer.
-        dropout: whether training steps drop elements where the model has Dropout; evaluation never
-            does.
-        seed: of the masks of dropout, below 2**63. With the number of the step it says which
-            elements are dropped.
-        tuned: whether products that were measured on such a device get the loops that were the
-            fastest there; see `odtc tune`. All others follow a model of the target.
-        database: the file of such measurements, beside those that ship with odtc; the user's own
-            one by default.
-        device: that the step will run on, by its URL, as of `Artifact.trainer`: what `odtc tune`
-            measured there goes before what was measured on others of its family. By default it is
-            this machine, for a target that is this machine.
-        layout: of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for
-            those in which the step is fastest by a model of the target, with the copies in between;
-            `auto` for these if the model promises more than it is wrong by; or the path of a plan,
-            as `odtc inspect --layouts` prints it.
+            data to compute means and standard deviations from. Images are then fed as pixels: bytes
+            from 0 to 255.
+        precision: `float32`, or `mixed`: activations saved for the backward pass are stored as
+            float16, and if the CPU, or the GPU that the target names, has float16 arithmetic, large
+            matrix products and convolutions take float16 operands. These need a loss scale: it is
+            `dynamic` unless the update has one. Weights, gradients, sums and all other arithmetic
+            stay float32.
+        memory_budget: bytes that the tensors of a step may take in addition to parameters and
+            optimizer state, such as `64MiB`. To fit, the step recomputes some tensors or runs as
+            micro-batches, whichever is faster; the buffers that accumulate gradients count towards
+            the budget. With `auto` the artifact holds several plans, from the fastest to the
+            smallest, between which `Trainer.set_budget` and `Trainer.follow_memory` switch; they
+            differ in what is recomputed, and give the same bits.
+        micro_batches: number of equal parts that the batch of a step is split into, 1 for no split;
+            a divisor of the batch. By default as many as the budget needs.
+        allow_split_batchnorm: whether batch normalisations may use the statistics of a micro-batch
+            instead of those of the batch, which changes what they compute.
+        allow_half_activations: whether activations saved for the backward pass may be stored as
+            float16, if that is the fastest way to meet the budget. Everything is computed in
+            float32, and the loss is exact; gradients are computed from the stored values, each of
+            which is rounded by at most 1 part in 2,048.
+        offload: whether tensors of a step with a budget may be moved to a file on the device, if
+            the bandwidths of the target's storage make that faster than recomputing them. The
+            values are the same. The file has no name, and is gone when the trainer is closed.
+        dropout: whether training steps apply the model's Dropout; evaluation never does.
+        seed: seed of the dropout masks, below 2**63. Together with the number of the step it
+            decides which elements are dropped.
+        tuned: whether matrix products and convolutions that were measured on the target's kind of
+            device use the loops that were fastest there; see `odtc tune`. Loops of all others are
+            chosen by a cost model of the target.
+        database: file with measurements of `odtc tune`, in addition to those that ship with odtc;
+            by default the user's own.
+        device: URL of the device that the step will run on, as in `Artifact.trainer`: measurements
+            of `odtc tune` on this device take precedence over those on others of its family. By
+            default this machine, if the target is this machine.
+        layout: layout of images in a training step on a CPU: `native` for ONNX's; `cheapest` for
+            the layouts with which the step, including copies between them, is fastest by a cost
+            model of the target; `auto` for the same, if the predicted gain exceeds the model's
+            error; or the path of a plan, as `odtc inspect --layouts` prints it.
         progress: called with the name of each stage as it starts.
 
     Returns:
@@ -238,89 +240,91 @@ def plan_model(  # noqa: PLR0913 - one keyword for each choice of the user
     device: Device | str | None = None,
     layout: str = "native",
 ) -> Frontier:
-    """Finds what memory budgets a step can meet, and how.
+    """Finds which memory budgets a step can meet, and how.
 
     Args:
         model: path of the ONNX file.
         target: name of a target, such as `host-cpu` or `android-cpu{mcpu=cortex-a76}`.
-        count: of points, about, as far from each other in bytes, where all would be too many: of a
-            deep network, most of the time goes into their arenas.
+        count: approximate number of points, evenly spaced in bytes, for networks that have too
+            many: for a deep one, most of the time is spent on their arenas. By default all points.
         progress: called with the name of each stage as it starts.
-        batch: samples in a step; may be left out where the model has a fixed batch.
-        eval_batch: fewer samples than a step has that can be evaluated at once, too: a number or
-            several. Each adds the kernels of another evaluation. A batch of any other size is
-            filled up, which takes the time of a whole one.
-        loss: on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an
-            ONNX file that computes it. Or a loss for each output that is trained, by name; a pair
-            gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts
+        batch: samples per step; may be omitted if the model has a fixed batch.
+        eval_batch: one or more batch sizes below that of the step at which the model can be
+            evaluated, too. Each adds the kernels of another evaluation. A batch of any other size
+            is padded, which takes the time of a whole one.
+        loss: loss on the first output: an object such as `odtc.CrossEntropy()`, its text, or the
+            path of an ONNX file that computes it. Or a loss for each output that is trained, by
+            name; a pair gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as text
             `["logits=mse", "aux=0.3*mse"]`.
-        optimizer: the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by
-            default; or an `Update` with what is around it. The learning rate is given at each step.
-        train: what to train: globs over ONNX initializers and other choices, as text; see
-            `odtc.frontend.trained.choices`. The others are frozen. By default all are trained, or
-            with `lora` none beside the adapters.
-        freeze: what not to train, whatever `train` selects.
-        freeze_batch_norm: batch normalisations whose parameters are frozen use their running
-            statistics and keep them, as PyTorch's in `eval()`.
+        optimizer: optimizer, or its text such as `adamw{weight-decay=0.01}`; or an `Update`, which
+            adds options such as clipping. Plain SGD by default. The learning rate is given at each
+            step.
+        train: parameters to train: globs over ONNX initializer names and other choices, as text;
+            see `odtc.frontend.trained.choices`. All others are frozen. By default all are trained,
+            or with `lora` only the adapters.
+        freeze: parameters not to train, even if `train` selects them.
+        freeze_batch_norm: whether batch normalisations whose parameters are frozen use their
+            running statistics and do not update them, like PyTorch's in `eval()`.
         lora: low-rank adapters to train in place of weights, or their text, such as
             `rank=8,targets=*.query*`.
-        quantize: how to store what is not trained: matrices that products and embeddings read are
-            rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each block of
-            terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`. Losses,
-            `evaluate` and exports are those of the rounded weights.
-        weights_beside: whether the artifact leaves weights in the model's files, where these hold
-            them as the step reads them, and names the files: it is as much smaller, and a trainer
-            needs them beside the artifact, or in the folder that `odtc.load` is given. Bytes that
-            have changed are refused.
+        quantize: format in which to store frozen matrices of matrix products and embeddings,
+            rounded to nearest: `int4{block=32}`, with a scale and a zero point for each block of
+            elements, `int8`, with a scale for each output channel, or `int8{block=N}`. Losses,
+            `evaluate` and exports use the rounded weights.
+        weights_beside: whether the artifact refers to weights in the model's files, if these hold
+            them as the step reads them, instead of copying them. It is smaller, and a trainer needs
+            the files next to the artifact, or in the folder given to `odtc.load`. Weights that have
+            changed are refused.
         shape: sizes of symbolic dimensions other than the batch, by name; or of all dimensions of
-            an input, by its name: `{"x": (2, 3, 48, 192)}`.
-        lengths: sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch
-            nor `shape` gives: numbers of tokens. The step is compiled for each, with weights and
-            state once; a trainer takes each batch at the shortest that holds it, and fills it up.
-        batch_axis: the axis along which the samples of a batch lie in an input or an output, by its
-            name, where the model does not show it; None for one that holds none.
-        set: values of inputs that are constants of the step, by name: numbers or lists. The
-            exported model has these inputs as before.
-        normalize: what is done to an image or a row in front of the model, as a part of it:
+            an input, by the name of the input: `{"x": (2, 3, 48, 192)}`.
+        lengths: sizes, such as `(64, 128, 256)` tokens, of the symbolic dimensions that neither the
+            batch nor `shape` sets. The step is compiled for each of them, and they share weights
+            and state; a trainer runs each batch at the shortest length that holds it, and pads it.
+        batch_axis: batch axis of an input or output, by its name, if it cannot be told from the
+            model; None for one without a batch.
+        set: values of inputs that become constants of the step, by name: numbers or lists. The
+            exported model still has these inputs.
+        normalize: normalisation of an image or a row that becomes a part of the model:
             `odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of
-            data to compute means and deviations from. Images are then fed as pixels: bytes from 0
-            to 255.
-        precision: `float32`, or `mixed`: what the backward pass reads of the forward pass is stored
-            as float16, and where the CPU, or the GPU that the target names, has float16 arithmetic,
-            large products multiply it. Such products need a loss scale: it is `dynamic` unless the
-            update has one. Weights, gradients, sums and all other arithmetic stay float32.
-        micro_batches: how many of them make a step, 1 for none. They divide the batch. By default
-            there are as many as the budget needs.
-        allow_split_batchnorm: whether batch normalisations may take the statistics of a micro-batch
-            in place of those of the batch, which changes what they compute.
-        allow_half_activations: whether what the backward pass reads of the forward pass may be
-            stored as float16, where that is the fastest way within the budget. All is computed in
-            float32, and the loss is exact; gradients are as good as what is stored: each value is
-            rounded by at most 1 part in 2,048.
-        offload: whether tensors of a step with a budget may wait in a file on the device, where
-            that is faster than to compute them again, by the bandwidths of the target's storage.
-            The values are the same. Such a file has no name, and ends with the trainer.
-        dropout: whether training steps drop elements where the model has Dropout; evaluation never
-            does.
-        seed: of the masks of dropout, below 2**63. With the number of the step it says which
-            elements are dropped.
-        tuned: whether products that were measured on such a device get the loops that were the
-            fastest there; see `odtc tune`. All others follow a model of the target.
-        database: the file of such measurements, beside those that ship with odtc; the user's own
-            one by default.
-        device: that the step will run on, by its URL, as of `Artifact.trainer`: what `odtc tune`
-            measured there goes before what was measured on others of its family. By default it is
-            this machine, for a target that is this machine.
-        layout: of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for
-            those in which the step is fastest by a model of the target, with the copies in between;
-            `auto` for these if the model promises more than it is wrong by; or the path of a plan,
-            as `odtc inspect --layouts` prints it.
+            data to compute means and standard deviations from. Images are then fed as pixels: bytes
+            from 0 to 255.
+        precision: `float32`, or `mixed`: activations saved for the backward pass are stored as
+            float16, and if the CPU, or the GPU that the target names, has float16 arithmetic, large
+            matrix products and convolutions take float16 operands. These need a loss scale: it is
+            `dynamic` unless the update has one. Weights, gradients, sums and all other arithmetic
+            stay float32.
+        micro_batches: number of equal parts that the batch of a step is split into, 1 for no split;
+            a divisor of the batch. By default as many as the budget needs.
+        allow_split_batchnorm: whether batch normalisations may use the statistics of a micro-batch
+            instead of those of the batch, which changes what they compute.
+        allow_half_activations: whether activations saved for the backward pass may be stored as
+            float16, if that is the fastest way to meet the budget. Everything is computed in
+            float32, and the loss is exact; gradients are computed from the stored values, each of
+            which is rounded by at most 1 part in 2,048.
+        offload: whether tensors of a step with a budget may be moved to a file on the device, if
+            the bandwidths of the target's storage make that faster than recomputing them. The
+            values are the same. The file has no name, and is gone when the trainer is closed.
+        dropout: whether training steps apply the model's Dropout; evaluation never does.
+        seed: seed of the dropout masks, below 2**63. Together with the number of the step it
+            decides which elements are dropped.
+        tuned: whether matrix products and convolutions that were measured on the target's kind of
+            device use the loops that were fastest there; see `odtc tune`. Loops of all others are
+            chosen by a cost model of the target.
+        database: file with measurements of `odtc tune`, in addition to those that ship with odtc;
+            by default the user's own.
+        device: URL of the device that the step will run on, as in `Artifact.trainer`: measurements
+            of `odtc tune` on this device take precedence over those on others of its family. By
+            default this machine, if the target is this machine.
+        layout: layout of images in a training step on a CPU: `native` for ONNX's; `cheapest` for
+            the layouts with which the step, including copies between them, is fastest by a cost
+            model of the target; `auto` for the same, if the predicted gain exceeds the model's
+            error; or the path of a plan, as `odtc inspect --layouts` prints it.
 
     Returns:
         The budgets, with the time that each costs.
 
     Raises:
-        OdtcError: as of `odtc.compile`.
+        OdtcError: as for `odtc.compile`.
     """
     # It brings TVM.
     from odtc.driver.planning import find_frontier

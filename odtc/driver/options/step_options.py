@@ -39,14 +39,14 @@ class StepOptions:
     batch: int | None = option(
         None,
         kinds.SAMPLES,
-        "samples in a step; may be left out where the model has a fixed batch.",
+        "samples per step; may be omitted if the model has a fixed batch.",
         Flag("--batch", Form.WHOLE, "samples per step", "N"),
     )
     eval_batch: Sequence[int] | int = option(
         (),
         kinds.EVALUATED,
-        "fewer samples than a step has that can be evaluated at once, too: a number or several. "
-        "Each adds the kernels of another evaluation. A batch of any other size is filled up, "
+        "one or more batch sizes below that of the step at which the model can be evaluated, "
+        "too. Each adds the kernels of another evaluation. A batch of any other size is padded, "
         "which takes the time of a whole one.",
         Flag(
             "--eval-batch",
@@ -59,9 +59,9 @@ class StepOptions:
     loss: Losses | Sequence[Term | str] = option(
         "cross-entropy",
         ANYTHING,  # `terms_of` reads it
-        "on the first output: a loss such as `odtc.CrossEntropy()`, its text, or the path of an "
-        "ONNX file that computes it. Or a loss for each output that is trained, by name; a pair "
-        'gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as texts '
+        "loss on the first output: an object such as `odtc.CrossEntropy()`, its text, or the "
+        "path of an ONNX file that computes it. Or a loss for each output that is trained, by "
+        'name; a pair gives it a weight: `{"logits": "mse", "aux": (0.3, "mse")}`, or as text '
         '`["logits=mse", "aux=0.3*mse"]`.',
         Flag(
             "--loss",
@@ -75,15 +75,15 @@ class StepOptions:
     optimizer: Optimizer | Update | str | None = option(
         None,
         ANYTHING,  # `as_update` reads it
-        "the update rule, or its text such as `adamw{weight-decay=0.01}`, plain SGD by default; or "
-        "an `Update` with what is around it. The learning rate is given at each step.",
+        "optimizer, or its text such as `adamw{weight-decay=0.01}`; or an `Update`, which adds "
+        "options such as clipping. Plain SGD by default. The learning rate is given at each step.",
     )
     train: Sequence[str] | str | None = option(
         None,
         optional(kinds.CHOICES),
-        "what to train: globs over ONNX initializers and other choices, as text; see "
-        "`odtc.frontend.trained.choices`. The others are frozen. By default all are trained, or "
-        "with `lora` none beside the adapters.",
+        "parameters to train: globs over ONNX initializer names and other choices, as text; see "
+        "`odtc.frontend.trained.choices`. All others are frozen. By default all are trained, or "
+        "with `lora` only the adapters.",
         Flag(
             "--train",
             Form.TEXTS,
@@ -96,7 +96,7 @@ class StepOptions:
     freeze: Sequence[str] | str = option(
         (),
         kinds.CHOICES,
-        "what not to train, whatever `train` selects.",
+        "parameters not to train, even if `train` selects them.",
         Flag(
             "--freeze", Form.TEXTS, "parameters not to train, even if --train selects them", "WHAT"
         ),
@@ -104,8 +104,8 @@ class StepOptions:
     freeze_batch_norm: bool = option(
         False,
         FLAG,
-        "batch normalisations whose parameters are frozen use their running statistics and keep "
-        "them, as PyTorch's in `eval()`.",
+        "whether batch normalisations whose parameters are frozen use their running statistics "
+        "and do not update them, like PyTorch's in `eval()`.",
         Flag(
             "--freeze-batch-norm",
             Form.SWITCH,
@@ -123,10 +123,10 @@ class StepOptions:
     quantize: str | None = option(
         None,
         kinds.QUANTIZATION,
-        "how to store what is not trained: matrices that products and embeddings read "
-        "are rounded to nearest, as `int4{block=32}`, with a scale and a zero point for each block "
-        "of terms, or as `int8`, with a scale for each output channel, or `int8{block=N}`. Losses, "
-        "`evaluate` and exports are those of the rounded weights.",
+        "format in which to store frozen matrices of matrix products and embeddings, rounded to "
+        "nearest: `int4{block=32}`, with a scale and a zero point for each block of elements, "
+        "`int8`, with a scale for each output channel, or `int8{block=N}`. Losses, `evaluate` "
+        "and exports use the rounded weights.",
         Flag(
             "--quantize",
             Form.TEXT,
@@ -137,9 +137,9 @@ class StepOptions:
     weights_beside: bool = option(
         False,
         FLAG,
-        "whether the artifact leaves weights in the model's files, where these hold them as the "
-        "step reads them, and names the files: it is as much smaller, and a trainer needs them "
-        "beside the artifact, or in the folder that `odtc.load` is given. Bytes that have changed "
+        "whether the artifact refers to weights in the model's files, if these hold them as the "
+        "step reads them, instead of copying them. It is smaller, and a trainer needs the files "
+        "next to the artifact, or in the folder given to `odtc.load`. Weights that have changed "
         "are refused.",
         Flag(
             "--weights-beside",
@@ -152,7 +152,7 @@ class StepOptions:
         None,
         kinds.SHAPES,
         "sizes of symbolic dimensions other than the batch, by name; or of all dimensions of an "
-        'input, by its name: `{"x": (2, 3, 48, 192)}`.',
+        'input, by the name of the input: `{"x": (2, 3, 48, 192)}`.',
         Flag(
             "--shape",
             Form.SIZES,
@@ -164,9 +164,9 @@ class StepOptions:
     lengths: Sequence[int] | int = option(
         (),
         kinds.LENGTHS,
-        "sizes, such as `(64, 128, 256)`, of the symbolic dimensions that neither the batch nor "
-        "`shape` gives: numbers of tokens. The step is compiled for each, with weights and state "
-        "once; a trainer takes each batch at the shortest that holds it, and fills it up.",
+        "sizes, such as `(64, 128, 256)` tokens, of the symbolic dimensions that neither the "
+        "batch nor `shape` sets. The step is compiled for each of them, and they share weights "
+        "and state; a trainer runs each batch at the shortest length that holds it, and pads it.",
         Flag(
             "--lengths",
             Form.COUNTS,
@@ -179,8 +179,8 @@ class StepOptions:
     batch_axis: Axes | None = option(
         None,
         kinds.AXES,
-        "the axis along which the samples of a batch lie in an input or an output, by its name, "
-        "where the model does not show it; None for one that holds none.",
+        "batch axis of an input or output, by its name, if it cannot be told from the model; "
+        "None for one without a batch.",
         Flag(
             "--batch-axis",
             Form.AXES,
@@ -192,8 +192,8 @@ class StepOptions:
     set: Mapping[str, Any] | None = option(
         None,
         kinds.VALUES,
-        "values of inputs that are constants of the step, by name: numbers or lists. The exported "
-        "model has these inputs as before.",
+        "values of inputs that become constants of the step, by name: numbers or lists. The "
+        "exported model still has these inputs.",
         Flag(
             "--set",
             Form.VALUES,
@@ -205,10 +205,10 @@ class StepOptions:
     normalize: Normalize | str | os.PathLike[str] | None = option(
         None,
         kinds.NORMALIZATION,
-        "what is done to an image or a row in front of the model, as a part of it: "
+        "normalisation of an image or a row that becomes a part of the model: "
         "`odtc.Normalize(mean, std)`, its text `mean=0.5,std=0.25`, `imagenet`, or the path of "
-        "data to compute means and deviations from. Images are then fed as pixels: bytes from 0 "
-        "to 255.",
+        "data to compute means and standard deviations from. Images are then fed as pixels: "
+        "bytes from 0 to 255.",
         Flag(
             "--normalize",
             Form.NORMALIZATION,
@@ -221,10 +221,11 @@ class StepOptions:
     precision: str = option(
         "float32",
         kinds.PRECISION,
-        "`float32`, or `mixed`: what the backward pass reads of the forward pass is stored as "
-        "float16, and where the CPU, or the GPU that the target names, has float16 arithmetic, "
-        "large products multiply it. Such products need a loss scale: it is `dynamic` unless the "
-        "update has one. Weights, gradients, sums and all other arithmetic stay float32.",
+        "`float32`, or `mixed`: activations saved for the backward pass are stored as float16, "
+        "and if the CPU, or the GPU that the target names, has float16 arithmetic, large matrix "
+        "products and convolutions take float16 operands. These need a loss scale: it is "
+        "`dynamic` unless the update has one. Weights, gradients, sums and all other arithmetic "
+        "stay float32.",
         Flag(
             "--precision",
             Form.TEXT,
@@ -236,8 +237,8 @@ class StepOptions:
     micro_batches: int | None = option(
         None,
         optional(WHOLE),
-        "how many of them make a step, 1 for none. They divide the batch. By default there are as "
-        "many as the budget needs.",
+        "number of equal parts that the batch of a step is split into, 1 for no split; a divisor "
+        "of the batch. By default as many as the budget needs.",
         Flag(
             "--micro-batches",
             Form.COUNT,
@@ -249,7 +250,7 @@ class StepOptions:
     allow_split_batchnorm: bool = option(
         False,
         FLAG,
-        "whether batch normalisations may take the statistics of a micro-batch in place of those "
+        "whether batch normalisations may use the statistics of a micro-batch instead of those "
         "of the batch, which changes what they compute.",
         Flag(
             "--allow-split-batchnorm",
@@ -261,10 +262,10 @@ class StepOptions:
     allow_half_activations: bool = option(
         False,
         FLAG,
-        "whether what the backward pass reads of the forward pass may be stored as float16, where "
-        "that is the fastest way within the budget. All is computed in float32, and the loss is "
-        "exact; gradients are as good as what is stored: each value is rounded by at most 1 part "
-        "in 2,048.",
+        "whether activations saved for the backward pass may be stored as float16, if that is "
+        "the fastest way to meet the budget. Everything is computed in float32, and the loss is "
+        "exact; gradients are computed from the stored values, each of which is rounded by at "
+        "most 1 part in 2,048.",
         Flag(
             "--allow-half-activations",
             Form.SWITCH,
@@ -276,9 +277,9 @@ class StepOptions:
     offload: bool = option(
         False,
         FLAG,
-        "whether tensors of a step with a budget may wait in a file on the device, where that is "
-        "faster than to compute them again, by the bandwidths of the target's storage. The values "
-        "are the same. Such a file has no name, and ends with the trainer.",
+        "whether tensors of a step with a budget may be moved to a file on the device, if the "
+        "bandwidths of the target's storage make that faster than recomputing them. The values "
+        "are the same. The file has no name, and is gone when the trainer is closed.",
         Flag(
             "--offload",
             Form.SWITCH,
@@ -290,7 +291,7 @@ class StepOptions:
     dropout: bool = option(
         True,
         FLAG,
-        "whether training steps drop elements where the model has Dropout; evaluation never does.",
+        "whether training steps apply the model's Dropout; evaluation never does.",
         Flag(
             "--dropout",
             Form.SWITCH,
@@ -300,15 +301,16 @@ class StepOptions:
     seed: int = option(
         0,
         WHOLE,
-        "of the masks of dropout, below 2**63. With the number of the step it says which elements "
-        "are dropped.",
+        "seed of the dropout masks, below 2**63. Together with the number of the step it decides "
+        "which elements are dropped.",
         Flag("--seed", Form.WHOLE, "seed of the dropout masks (default: 0)", "N"),
     )
     tuned: bool = option(
         True,
         FLAG,
-        "whether products that were measured on such a device get the loops that were the fastest "
-        "there; see `odtc tune`. All others follow a model of the target.",
+        "whether matrix products and convolutions that were measured on the target's kind of "
+        "device use the loops that were fastest there; see `odtc tune`. Loops of all others are "
+        "chosen by a cost model of the target.",
         Flag(
             "--tuned",
             Form.SWITCH,
@@ -320,8 +322,8 @@ class StepOptions:
     database: str | os.PathLike[str] | None = option(
         None,
         optional(PATH),
-        "the file of such measurements, beside those that ship with odtc; the user's own one by "
-        "default.",
+        "file with measurements of `odtc tune`, in addition to those that ship with odtc; by "
+        "default the user's own.",
         Flag(
             "--database",
             Form.TEXT,
@@ -333,17 +335,17 @@ class StepOptions:
     device: Device | str | None = option(
         None,
         kinds.DEVICE,
-        "that the step will run on, by its URL, as of `Artifact.trainer`: what `odtc tune` "
-        "measured there goes before what was measured on others of its family. By default it is "
-        "this machine, for a target that is this machine.",
+        "URL of the device that the step will run on, as in `Artifact.trainer`: measurements of "
+        "`odtc tune` on this device take precedence over those on others of its family. By "
+        "default this machine, if the target is this machine.",
     )
     layout: str = option(
         DEFAULT,
         kinds.LAYOUT,
-        "of images in a training step on a CPU: `native` for that of ONNX; `cheapest` for those in "
-        "which the step is fastest by a model of the target, with the copies in between; `auto` "
-        "for these if the model promises more than it is wrong by; or the path of a plan, as "
-        "`odtc inspect --layouts` prints it.",
+        "layout of images in a training step on a CPU: `native` for ONNX's; `cheapest` for the "
+        "layouts with which the step, including copies between them, is fastest by a cost model "
+        "of the target; `auto` for the same, if the predicted gain exceeds the model's error; or "
+        "the path of a plan, as `odtc inspect --layouts` prints it.",
         Flag(
             "--layout",
             Form.TEXT,
