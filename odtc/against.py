@@ -26,17 +26,17 @@ def match_weights(
 ) -> list[Match]:
     """Compares the float tensors of an ONNX file with a state dict, by name and by value.
 
-    What odtc separates or lays out anew when it reads a file counts as it is then.
+    If odtc splits or rearranges tensors when it reads a file, the results are compared.
 
     Args:
         model: path of the ONNX file.
-        weights: a `.safetensors` file, one that `torch.save` wrote of a state dict, or the arrays
-            or tensors of PyTorch by name.
+        weights: the state dict: a `.safetensors` file, a file written by `torch.save`, or arrays or
+            PyTorch tensors by name.
 
     Returns:
-        What became of each tensor of the state dict, and which parameters the file has beside:
-        `equal`, exactly or up to rounding, `tied`, `renamed`, `reshaped`, of another type, or lost:
-        `merged`, `torn apart`, `folded`, `different`, `missing`.
+        What became of each tensor of the state dict, and which other parameters the file has. A
+        tensor is `equal`, exactly or up to rounding, `tied`, `renamed`, `reshaped`, of another
+        type, or lost: `merged`, `torn apart`, `folded`, `different`, `missing`.
 
     Raises:
         OdtcError: a file cannot be read.

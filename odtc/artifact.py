@@ -74,10 +74,11 @@ class Memory:
 
 
 class Artifact:
-    """A compiled training step with the weights that it starts from.
+    """A compiled training step with its initial weights.
 
     Attributes:
-        manifest: what it was compiled from and for, its arguments and its sizes in bytes.
+        manifest: description of the step: what it was compiled from and for, its arguments and its
+            sizes in bytes.
     """
 
     @takes("odtc.Artifact", bundle=BUNDLE)
@@ -114,20 +115,20 @@ class Artifact:
         return html_table(rows.items())
 
     def close(self) -> None:
-        """Removes the unpacked files; a `with` block ends with it, and so does a dropped artifact.
+        """Removes the unpacked files, as do the end of a `with` block and garbage collection.
 
-        Trainers that were made of it take steps as before, and can export nothing any more.
+        Trainers of this artifact can still take steps, but can no longer export anything.
         """
         remove_folder(self._bundle.root)
 
     @property
     def manifest(self) -> Manifest:
-        """The description that is in the artifact."""
+        """The description stored in the artifact."""
         return self._bundle.manifest
 
     @property
     def memory(self) -> Memory:
-        """The memory plan of the training step, of several the fastest, and bytes beside it.
+        """Memory plan of the training step, the fastest if there are several, and bytes outside it.
 
         Raises:
             ArtifactError: the plan is damaged.
@@ -159,7 +160,7 @@ class Artifact:
 
     @takes("artifact.save", path=PATH)
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the artifact to one file, whole or not at all.
+        """Writes the artifact to a file, atomically.
 
         Raises:
             OutputError: the file cannot be written.
@@ -184,32 +185,32 @@ class Artifact:
     ) -> "Trainer":
         """Loads the step on a device and gives it the artifact's weights.
 
-        Where the device has more cores than the step was compiled for, and neither threads nor
-        cores are chosen, a warning says for which target to compile it. Another one tells of
-        `storage` or `offload_state` where nothing lies in files.
+        If the device has more cores than the step was compiled for, and neither `threads` nor
+        `cores` is given, a warning says for which target to compile it. Another warning is given if
+        `storage` or `offload_state` has no effect, because nothing is kept in files.
 
         Args:
-            device: a session, `rpc://HOST:PORT/KEY` of a TVM RPC tracker, or `adb://SERIAL`; this
-                machine if None.
-            threads: worker threads of a step on a CPU, at least 1; one for each core if None, as
-                far as the artifact's workspaces suffice, or as many as there are such cores.
-            cores: what threads are bound to, each to one of its own: `big` for all but the
-                slowest, `little` for these, `all`, or numbers of cores, such as `4,5`.
-            storage: a folder of the device, for files in place of memory, such as that in which
-                tensors of a step wait that was compiled with `offload`; by default the user's
-                cache, or a session's folder.
-            offload_state: whether the optimizer's state and moving averages lie in such files, so
-                that the system can drop their pages between two updates. Not on GPUs.
+            device: device to run on: a session, `rpc://HOST:PORT/KEY` of a TVM RPC tracker, or
+                `adb://SERIAL`; this machine if None.
+            threads: number of worker threads for a step on a CPU, at least 1; if None, one for each
+                core, or each of `cores`, up to the number that the artifact has workspaces for.
+            cores: cores to bind threads to, each to one of its own: `big` for all but the slowest,
+                `little` for the slowest, `all`, or numbers such as `4,5`.
+            storage: folder on the device for files that replace memory, such as those for tensors
+                of a step compiled with `offload`; by default the user's cache, or the session's
+                folder.
+            offload_state: whether to keep the optimizer's state and moving averages in such files,
+                so that the system can drop their pages between two updates. Not on GPUs.
 
         Raises:
-            ArtifactError: weights that the artifact leaves in a file are not there, or are others;
-                this version has no such target.
-            DeviceError: the device cannot be reached, or cannot run the artifact, or has no room
-                for that file.
-            OutputError: the same of this machine.
-            UsageError: the artifact is closed; `threads` is not positive, or above the target's or
-                the number of cores; `cores` is unknown, or the device has no such core; one of
-                these, `storage` or `offload_state` is given for a step on a GPU.
+            ArtifactError: weights that the artifact leaves in a file are missing or have changed;
+                this version does not have the target.
+            DeviceError: the device cannot be reached, cannot run the artifact, or has no room for
+                these files.
+            OutputError: this machine has no room for these files.
+            UsageError: the artifact is closed; `threads` is not positive, or exceeds that of the
+                target or the number of cores; `cores` is malformed, or the device has no such core;
+                `threads`, `cores`, `storage` or `offload_state` is given for a step on a GPU.
         """
         from odtc.runtime_rpc.fit import idle_cores
         from odtc.runtime_rpc.guards.turns import made_alone
@@ -257,10 +258,9 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     """Reads an artifact and checks its versions and hashes.
 
     Args:
-        path: of the artifact.
-        weights: the folder with the files in which it leaves weights, if it was compiled with
-            `weights_beside`; that of the artifact if None. They are looked at when a trainer is
-            made.
+        path: path of the artifact.
+        weights: folder with the model's files, if the artifact was compiled with `weights_beside`;
+            the artifact's folder if None. The files are read when a trainer is created.
 
     Raises:
         ArtifactError: it is missing, damaged, or of another version.

@@ -47,48 +47,50 @@ def from_torch(
 ) -> "ExportedModule":
     """Writes a PyTorch module as an ONNX file that trains as the module does.
 
-    Dropout and batch normalisation stay what they are, constants are not folded, equal tensors are
-    not merged. Initializers have the names of the module's `state_dict`: a tensor that the module
-    has under two names is one, two that are merely equal stay two. The file says which of them are
-    parameters, which buffers, and which have several names; parameters that need no gradient
-    (`requires_grad=False`) are listed as frozen, and are not trained. What the forward never reads
-    is in the file, too.
+    Dropout and batch normalisation are kept, constants are not folded, and equal tensors are not
+    merged. Initializers have the names of the module's `state_dict`: a tensor that has two names in
+    the module becomes one initializer, two tensors that are merely equal stay two. The file records
+    which of them are parameters, which buffers, and which have several names; parameters that need
+    no gradient (`requires_grad=False`) are listed as frozen, and are not trained. Tensors that
+    `forward` never reads are in the file, too.
 
-    The number of samples is left open, and with `length_axis` one length; all other sizes are those
-    of the example. Before it is written the file is run beside the module, in inference mode, with
-    two numbers of samples and two lengths, and its weights are compared with the module's. The
-    module is left as it was: its modes, buffers, gradients and hooks, and the state of the random
-    numbers.
+    The number of samples is symbolic, and with `length_axis` so is one length; all other sizes are
+    those of the example inputs. Before the file is written, its outputs are compared with the
+    module's in inference mode, for two numbers of samples and two lengths, and its weights with the
+    module's. The module is left as it was: its modes, buffers, gradients and hooks, and the state
+    of the random number generator.
 
     Args:
-        module: in training mode; parts that are in `eval()` inside it stay so: their batch
-            normalisations scale and shift by the running statistics, and their dropouts let all
-            through. If the whole module is in `eval()`, it is exported as it is in `train()`.
-        example_inputs: what `forward` takes: a tensor, a tuple of what is given by place, or a
-            dictionary by keyword. Tuples and dictionaries of tensors inside are taken apart; what
-            is no tensor, such as a flag, is kept as it is. The values do not matter, unless the
-            forward looks at them.
-        path: of the new file.
-        input_names: of the tensors, in order; by default the names of forward's parameters.
-        output_names: of the tensors, in order; by default the keys of a dictionary or of an object
-            with fields, `output` for a tensor, and `output_0` and so on for several.
-        batch_axis: dimension along which the samples lie, -1 for the last: of each input, or by
-            name of the input, 0 for those without a name there; None for an input that has no
-            batch. With None alone the number of samples is fixed.
-        length_axis: dimension whose size is left open, too, such as that of tokens: of each input,
-            or by name of the input, none for those without a name there. `odtc.compile` gives it
-            its sizes by `lengths`, or by `shape={"length": 128}`.
+        module: module in training mode; submodules in `eval()` mode stay so: their batch
+            normalisations use the running statistics, and their dropouts do nothing. If the whole
+            module is in `eval()`, it is exported as in `train()`.
+        example_inputs: arguments of `forward`: a tensor, a tuple of positional arguments, or a
+            dictionary by keyword. Nested tuples and dictionaries of tensors are flattened; anything
+            that is not a tensor, such as a flag, becomes a constant. The values do not matter,
+            unless the control flow of `forward` depends on them.
+        path: path of the new file.
+        input_names: names of the input tensors, in order; by default those of the parameters of
+            `forward`.
+        output_names: names of the output tensors, in order; by default the keys of a dictionary,
+            the fields of an object, `output` for a single tensor, and `output_0` and so on for
+            several.
+        batch_axis: batch dimension, -1 for the last: one number for all inputs, or a dictionary by
+            input name, in which None is for an input that has no batch, and inputs that are not
+            named have 0. If the argument itself is None, the number of samples is fixed.
+        length_axis: another dimension to make symbolic, such as that of tokens: one number for all
+            inputs, or a dictionary by input name; inputs that are not named have none.
+            `odtc.compile` sets its sizes with `lengths`, or with `shape={"length": 128}`.
 
     Returns:
-        What was exported: its inputs and outputs, its weights, and what was assumed, which is a
-        warning, too.
+        What was exported: inputs, outputs and weights, and assumptions that were made, which are
+        also given as a warning.
 
     Raises:
         MissingPackageError: PyTorch is not installed.
         UsageError: the example inputs, names or axes do not fit.
-        UnsupportedError: PyTorch cannot export the module, or its file would train another one;
-            the message says of each exporter why.
-        ModelError: a parameter has NaN, or is to be trained and has an infinite element.
+        UnsupportedError: PyTorch cannot export the module, or the exported model would train
+            differently; the message gives the reason for each exporter.
+        ModelError: a parameter contains NaN, or is to be trained and has an infinite element.
         OutputError: the file cannot be written.
     """
     require_torch()

@@ -42,17 +42,17 @@ def replace_head(
     freeze_backbone: bool = False,
     seed: int = 0,
 ) -> Head:
-    """Writes a model whose classifier is replaced by one for other classes.
+    """Writes a copy of a model with a classifier for other classes.
 
     Args:
         model: path of the ONNX file.
-        classes: how many scores the new head gives.
-        path: of the new file; not that of the model.
-        of: the output whose classifier is replaced; the first that has one by default.
-        at: a tensor to cut at, with a pooling and a dense layer after it.
-        freeze_backbone: whether the file says that all parameters but those of the head are frozen:
-            then they are not trained, unless they are selected by name.
-        seed: of the new values.
+        classes: number of classes of the new head.
+        path: path of the new file; not that of the model.
+        of: output whose classifier is replaced; by default the first that has one.
+        at: feature tensor after which to cut the model, and to append pooling and a linear layer.
+        freeze_backbone: whether to mark all parameters except those of the head as frozen in the
+            file: these are then not trained, unless they are selected by name.
+        seed: seed of the new weights.
 
     Returns:
         What was done.
@@ -60,7 +60,7 @@ def replace_head(
     Raises:
         ModelError: the model cannot be read.
         UsageError: an argument does not fit the model.
-        UnsupportedError: no classifier was found; `at` names where the head goes.
+        UnsupportedError: no classifier was found; pass `at` to say where the head goes.
         OutputError: the file cannot be written.
     """
     inputs = {"the model": [model], "the model's data": data_files(Path(model))}

@@ -1,10 +1,10 @@
-"""Learning-rate schedules: from the number of updates before a step to its learning rate.
+"""Learning-rate schedules: functions of the number of updates before a step.
 
     schedule = odtc.schedules.Warmup(odtc.schedules.Cosine(0.1, steps=900), steps=100)
     trainer.step(x, y, lr=schedule(trainer.updates))
 
-The learning rate is an argument of the step, so that a schedule needs no compilation. Each is the
-closed form of one in `torch.optim.lr_scheduler`; beyond its end it stays at its last value.
+The learning rate is an argument of the step, so a schedule can change without recompiling. Each is
+the closed form of one in `torch.optim.lr_scheduler`; after its end it keeps its last value.
 """
 
 import math
@@ -91,7 +91,7 @@ class Constant(Schedule):
 @plainly_made
 @dataclass(frozen=True)
 class Step(Schedule):
-    """Multiplied by `gamma` after every so many updates (`StepLR`)."""
+    """The learning rate times `gamma` after every `every` updates (`StepLR`)."""
 
     name: ClassVar[str] = "step"
     lr: float
@@ -124,16 +124,16 @@ class Cosine(Schedule):
 @plainly_made
 @dataclass(frozen=True)
 class OneCycle(Schedule):
-    """Up by half a cosine, and down by another (`OneCycleLR`; Smith and Topin, 2018).
+    """Half a cosine up, and half a cosine down (`OneCycleLR`; Smith and Topin, 2018).
 
     The momentum is part of the compiled step, and is not cycled.
 
     Args:
-        lr: the largest learning rate.
-        steps: of the whole cycle.
-        rise: share of the steps that go up.
-        start: the learning rate at the start is `lr / start`.
-        end: that at the end is `lr / start / end`.
+        lr: maximum learning rate.
+        steps: number of updates of the whole cycle.
+        rise: fraction of the cycle in which the rate rises.
+        start: divisor of the initial learning rate, `lr / start`.
+        end: divisor of the final learning rate, `lr / start / end`.
     """
 
     name: ClassVar[str] = "one-cycle"
@@ -157,12 +157,12 @@ class OneCycle(Schedule):
 @plainly_made
 @dataclass(frozen=True)
 class Warmup(Schedule):
-    """A straight line up to where another schedule starts (`SequentialLR` of `LinearLR` and it).
+    """Linear warm-up to another schedule (`SequentialLR` of `LinearLR` and that schedule).
 
     Args:
-        then: the schedule that follows, from its own step 0 on.
-        steps: of the warm-up.
-        start: share of the learning rate at the first step.
+        then: schedule that follows, starting at its own step 0.
+        steps: number of updates of the warm-up.
+        start: initial learning rate, as a fraction of the first one of `then`.
     """
 
     name: ClassVar[str] = "warmup"
@@ -194,12 +194,12 @@ def parse_schedule(text: str, lr: float, updates: int) -> Schedule:
     """Reads `cosine` or `step{every=100,gamma=0.5}`.
 
     Args:
-        text: what the user wrote.
-        lr: the learning rate that the schedule starts from, or the largest.
-        updates: of the whole run; a schedule that wants a number of steps has this one.
+        text: text of the schedule.
+        lr: initial learning rate of the schedule, or its maximum for `one-cycle`.
+        updates: number of updates of the whole run; the default for schedules that take `steps`.
 
     Raises:
-        UsageError: the text is malformed, or names a schedule, an option or a value that is none.
+        UsageError: the text is malformed, or a schedule, an option or a value in it is not valid.
     """
     kind, options = parse_choice("schedule", text, SCHEDULES, "cosine or step{every=100,gamma=0.5}")
     if kind.length:  # a fact of the run

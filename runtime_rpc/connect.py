@@ -46,18 +46,18 @@ class Place:
 
 @takes("odtc.connect", url=optional(_URL_KIND), limits=optional(_LIMITS))
 def connect(url: str | None = None, limits: Limits | None = None) -> Session:
-    """A session on this machine, or on a device.
+    """Opens a session on this machine or on a device.
 
     Args:
-        url: `rpc://HOST:PORT/KEY` of a tracker and a device key; `adb://SERIAL` of a phone, which
-            is set up if it is not; None is this machine.
-        limits: how long things may take; `DEFAULT` if None.
+        url: `rpc://HOST:PORT/KEY` for a device key at a tracker; `adb://SERIAL` for a phone, which
+            is set up if necessary; None for this machine.
+        limits: time limits of the session; `DEFAULT` if None.
 
     Raises:
         UsageError: the URL has another form.
-        DeviceError: there is no tracker, no device of that key, or it does not answer; of a phone,
-            another device has its key.
-        DeviceBusyError: it is in use.
+        DeviceError: there is no tracker or no device of that key, or the device does not answer; or
+            another device uses the key of the phone.
+        DeviceBusyError: the device is in use.
     """
     if url is None:
         return LocalSession()

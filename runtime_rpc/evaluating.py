@@ -38,25 +38,24 @@ class Evaluating(DeviceState):
     @takes("trainer.evaluate", SEVERAL, x=ANYTHING, output=optional(_OUTPUT), ema=FLAG)
     @alone
     def evaluate(self, x: Feed, output: str | None = None, *, ema: bool = False) -> np.ndarray:
-        """An output in inference mode, for any number of samples.
+        """Computes an output in inference mode, for any number of samples.
 
         Args:
-            x: the input, or `{input name: array}`, with samples along the axes that the model has
-                them along. Inputs that the output does not depend on may be left out. The columns
-                of a DataFrame are taken by the names that they had in the last `fit`.
+            x: the input, or `{input name: array}`, with samples along the model's batch axes.
+                Inputs that the output does not depend on may be omitted. Columns of a DataFrame are
+                selected by the names that they had in the last `fit`.
             output: name of a trained output; the first by default.
-            ema: with the moving averages of the parameters.
+            ema: whether to use the moving averages of the parameters.
 
         Returns:
-            The output of all samples, which lie along the axis where the model has them. An output
-            without a batch, such as a loss, is that of `x`, which must then be one whole batch.
+            The output for all samples, along the model's batch axis. An output without a batch
+            axis, such as a loss, is that of `x`, which must then be one whole batch.
 
         Raises:
             DataError: a shape or dtype does not fit; a DataFrame lacks a column of the last `fit`,
                 or has an empty cell.
-            UsageError: there is no such output.
+            UsageError: there is no such output, or the step keeps no averages.
             DeviceError: the device failed.
-            UsageError: the step keeps no averages.
         """
         items = self._manifest.of_role(Role.INPUT)
         found = by_names(x, items, self._columns)
@@ -99,29 +98,29 @@ class Evaluating(DeviceState):
         pack: bool = False,
         skip_broken: bool = False,
     ) -> np.ndarray:
-        """An output in inference mode, of all samples of what `fit` takes, too.
+        """Computes an output in inference mode, for all samples of data as for `fit`.
 
             scores = trainer.predict("photos", skip_broken=True)
 
         Args:
-            data: inputs, as of `evaluate`; or data as of `fit`, whose labels are left out and need
-                not be there: a file, a folder, a pair, a Dataset, a loader. A folder of images may
-                have them in any folders, which come in the order of their paths. Of a table, the
-                columns that were trained are taken by their names, and where nobody knows these,
-                all that are called as no label, in their order.
+            data: inputs as for `evaluate`; or data as for `fit`, in which labels may be missing and
+                are ignored: a file, a folder, a pair, a Dataset, a loader. A folder of images may
+                have any subfolders; images are sorted by path. Columns of a table are selected by
+                the names that they had in training; if these are not known, all columns whose name
+                is not that of a label are used, in their order.
             output: name of a trained output; the first by default.
-            ema: with the moving averages of the parameters.
-            tokenizer: as of `fit`.
-            end_token: as of `fit`.
-            pack: as of `fit`.
-            skip_broken: as of `fit`.
+            ema: whether to use the moving averages of the parameters.
+            tokenizer: as for `fit`.
+            end_token: as for `fit`.
+            pack: as for `fit`.
+            skip_broken: as for `fit`.
 
         Returns:
-            The output of all samples, in their order, as of `evaluate`.
+            The output for all samples, in their order, as from `evaluate`.
 
         Raises:
-            DataError: the data cannot be read or does not fit the step; batches give outputs that
-                are no parts of one array.
+            DataError: the data cannot be read or does not fit the step; the outputs of the batches
+                cannot be joined into one array.
             UsageError: there is no such output; the step keeps no averages.
             DeviceError: the device failed.
         """
@@ -135,10 +134,10 @@ class Evaluating(DeviceState):
         return predicted(cast("Predicting", self), data, output, options, ema=ema)
 
     def can_fill_rows(self) -> bool:
-        """Whether what fills the rows of a batch up changes nothing of the outputs before it.
+        """Whether padding the rows of a batch leaves the outputs before the padding unchanged.
 
-        It is found out once, of a step of several lengths (`--lengths`), by its own outputs; of
-        other steps no row is filled up.
+        For a step of several lengths this is determined once, from its outputs; rows of other steps
+        are not padded.
 
         Raises:
             UsageError: the trainer is closed.

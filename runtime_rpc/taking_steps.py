@@ -56,47 +56,47 @@ class TakingSteps(Evaluating):
 
     @property
     def length(self) -> int:
-        """The length at which the last step was taken, where the step has several; else 0."""
+        """Length at which the last step ran, if the step has several lengths; else 0."""
         self._turns.check()
         return self._length
 
     @property
     def label_weight(self) -> float:
-        """What the labels of the last step weigh: the number that the mean of its loss is over.
+        """Weight of the labels of the last step: the divisor of its mean loss.
 
-        That is how many labels are not ignored, or the sum of their classes' weights. So the loss
-        of several steps as one batch is the sum of `label_weight * loss` over that of
-        `label_weight`. It is 1 where each step counts the same: labels all count alike, or nothing
-        shows how they count, as in a loss that the model computes, or in several. It is 0 where no
-        label counts, whose loss is told as 0.
+        This is the number of labels that are not ignored, or the sum of their class weights. The
+        loss of several steps as one batch is thus the sum of `label_weight * loss` divided by the
+        sum of `label_weight`. It is 1 if all steps have equal weight: because all labels do, or
+        because the weights are not known, as with a loss that the model computes, or with several
+        losses. It is 0 if no label counts; the loss is then reported as 0.
         """
         return self._label_weight
 
     @plain_arguments
     def step(self, x: Feed, y: Feed | None = None, lr: float = NO_RATE) -> float:
-        """Takes one step of training, in as many micro-batches as it was compiled for.
+        """Takes one training step, in as many micro-batches as it was compiled for.
 
         Args:
-            x: the input, or `{input name: array}`; shapes as compiled. Arrays, lists of numbers,
-                and tensors of PyTorch, which are detached. Inputs of the model that nothing needs
-                may be left out.
-            y: the label, or `{output: array}` where several outputs are trained; shapes and dtypes
-                as the loss wants them. None where the model's inputs hold the labels.
-            lr: the learning rate; it has to be given, and only a step that updates uses it.
+            x: the input, or `{input name: array}`; shapes as compiled. Arrays, lists of numbers, or
+                PyTorch tensors, which are detached. Inputs that the step does not need may be
+                omitted.
+            y: the labels, or `{output: array}` if several outputs are trained; shapes and dtypes as
+                the loss requires. None if the labels are among the model's inputs.
+            lr: learning rate; required, but only used by a step that makes an update.
 
         Returns:
             The mean loss of the batch before the update. With a loss scale, or `on_nonfinite`
-            "skip", it may be infinite or NaN: the update was left out then. Of a batch without any
-            label that counts it is 0, and so are its gradients; a warning says so once. See
-            `label_weight` for means over steps.
+            "skip", it may be infinite or NaN; the update was then skipped. If no label of the batch
+            counts, the loss and its gradients are 0; a warning says so once. See `label_weight` for
+            means over steps.
 
         Raises:
             DataError: a shape, a dtype or a label does not fit.
-            UsageError: there are other arguments, or the learning rate is no number.
-            NumericError: the loss, or what the step wrote, is not finite; the message names the
-                first tensor. The parameters cannot be used any more.
+            UsageError: an argument is missing or unknown, or the learning rate is not a number.
+            NumericError: the loss, or a tensor that the step wrote, is not finite; the message
+                names the first one. The parameters can no longer be used.
             DeviceError: the device failed.
-            UnsupportedError: the run has as many steps as one can have, 2³¹ - 1 calls.
+            UnsupportedError: the run has reached the maximum of 2³¹ - 1 steps.
         """
         rate = learning_rate(lr)
         self.can_fill_rows()
@@ -109,28 +109,29 @@ class TakingSteps(Evaluating):
         lr: float | Callable[[int], float],
         steps_per_call: int = 1,
     ) -> Iterator[float]:
-        """Takes a step for each batch; a GPU is sent the next one meanwhile, and waits for none.
+        """Takes a step for each batch; a GPU gets the next batch during a step, so it never waits.
 
         Args:
-            batches: input and label of each, as of `step`, or a mapping with both by name, as
-                loaders of Hugging Face give it; asked for at most one ahead.
-            lr: the learning rate, or a schedule: a function from `updates` to it.
-            steps_per_call: how many steps a device behind odtc's server takes in one call, so that
-                none of them waits for the link: it holds as many batches meanwhile. A memory that
-                is followed is looked at before each call. This machine, and TVM's own server, take
-                one.
+            batches: inputs and labels of each batch, as for `step`, or a mapping with both by name,
+                as Hugging Face loaders give it; at most one is fetched ahead.
+            lr: learning rate, or a schedule: a function from `updates` to the learning rate.
+            steps_per_call: number of steps that a device with odtc's server takes per call, so that
+                they do not wait for the link; it holds this many batches. `follow_memory` checks
+                the memory before each call. This machine, and TVM's own server, take one step per
+                call.
 
         Yields:
-            The loss of each step, as `step` returns it. Those of a call come one after the other,
-            while `steps` counts all of them already.
+            The loss of each step, as `step` returns it. Losses of one call are yielded one after
+            the other, but `steps` already counts all steps of the call.
 
         Raises:
-            DataError: a shape, a dtype or a label does not fit, once the steps before are taken.
-            NumericError: the loss, or what the step wrote, is not finite; the message names the
-                first tensor. The parameters cannot be used any more.
+            DataError: a shape, a dtype or a label does not fit; the steps before it have been
+                taken.
+            NumericError: the loss, or a tensor that the step wrote, is not finite; the message
+                names the first one. The parameters can no longer be used.
             DeviceError: the device failed.
-            UsageError: `steps_per_call` is less than 1, a batch is no pair, or a learning rate is
-                no number.
+            UsageError: `steps_per_call` is less than 1, a batch is not a pair, or a learning rate
+                is not a number.
         """
         self.can_fill_rows()
         most = self._engine.at_once(steps_per_call)

@@ -49,20 +49,20 @@ IN_MEMORY = Placement()
 
 
 class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
-    """A training step at work on one device.
+    """A training step loaded on one device.
 
-    The threads of a process may use it, one at a time: a call waits for that of another thread. A
-    process that is forked may not.
+    Several threads of a process may use it; their calls run one at a time. A forked process may not
+    use it.
 
     Attributes:
-        steps: number of steps taken, checkpoints included.
-        session: where it runs.
-        target: what the step is compiled for.
-        run: what makes the run the one that it is, beside the compiled step, such as its data and
-            seed: texts by name. Checkpoints keep it, for `odtc train` to compare.
-        progress: of a run of `fit`, its history too, as text; checkpoints keep it.
-        history: what the last run of `fit` measured, up to what ended it, an interrupt too; without
-            rows before the first one.
+        steps: number of steps taken, including those of a loaded checkpoint.
+        session: session on the device.
+        target: target that the step was compiled for.
+        run: identity of the run apart from the compiled step, such as its data and seed, as texts
+            by name. It is kept in checkpoints, for `odtc train` to compare.
+        progress: progress of a run of `fit`, with its history, as text; kept in checkpoints.
+        history: what the last run of `fit` measured, even if it was interrupted; empty before the
+            first run.
     """
 
     @takes(
@@ -109,12 +109,12 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
         return f"<odtc.Trainer of {self._manifest.target}, {self.steps} steps, {state}>"
 
     def close(self) -> None:
-        """Gives back the memory of the step, and the device; a `with` block ends with it.
+        """Frees the memory of the step and the device, as does the end of a `with` block.
 
-        What the trainer is asked for after it is a UsageError.
+        Any later use of the trainer is a UsageError.
 
         Raises:
-            UsageError: a schedule, or a signal's handler, closes it within one of its own calls.
+            UsageError: it is closed during one of its own calls, by a schedule or a signal handler.
         """
         if self._turns.end():
             self._engine.close()
@@ -129,7 +129,7 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
 
     @property
     def updates(self) -> int:
-        """Number of updates that the steps came to, those that were left out for an overflow too.
+        """Number of updates so far, including those that were skipped because of an overflow.
 
         A schedule is a function of this: `trainer.step(x, y, lr=schedule(trainer.updates))`.
         """
@@ -137,23 +137,23 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
 
     @property
     def skipped(self) -> int:
-        """Number of updates that were left out, as not all of their gradients were finite."""
+        """Number of updates that were skipped because a gradient was not finite."""
         made = [item for item in self._manifest.arguments if item.spec.name == _MADE]
         return self.updates - int(self._read(*made)[_MADE]) if made else 0
 
     @property
     def plan(self) -> StepPlan:
-        """The plan that the last step ran by, or the next one will."""
+        """Plan that the last step used, or that the next one will use."""
         self._turns.check()
         return self._engine.plan
 
     @takes("trainer.use_threads", **THREADS)
     @alone
     def use_threads(self, threads: int | None = None, cores: str | None = None) -> None:
-        """Takes steps from now on with other threads; see `Artifact.trainer`.
+        """Changes the threads of all following steps; see `Artifact.trainer`.
 
         Raises:
-            UsageError: they do not fit the artifact or the device; nothing is changed.
+            UsageError: the threads do not fit the artifact or the device; nothing is changed.
             DeviceError: the device failed.
         """
         check_threads(threads, cores, self.target)
@@ -167,13 +167,13 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
     @takes("trainer.set_budget", budget=ANYTHING)
     @alone
     def set_budget(self, budget: int | str) -> None:
-        """Takes steps from now on by the artifact's fastest plan that fits.
+        """Uses the artifact's fastest plan that fits for all following steps.
 
         Args:
-            budget: bytes, or text such as `64MiB`, as of `odtc.compile`.
+            budget: budget in bytes, or text such as `64MiB`, as for `odtc.compile`.
 
         Raises:
-            UsageError: it is not a number of bytes.
+            UsageError: `budget` is not a number of bytes.
             BudgetError: no plan fits; nothing is changed.
             DeviceError: the device failed.
         """
@@ -186,20 +186,20 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
     def follow_memory(
         self, reserve: int | str = "256MiB", available: Available | None = None
     ) -> None:
-        """Takes each step from now on by the fastest plan that the device's memory allows.
+        """Chooses for each following step the fastest plan that fits the device's free memory.
 
-        A plan that does not fit is left before the next step; a faster one is taken when it has
-        fitted with room to spare for some steps. `set_budget` ends this.
+        A plan that no longer fits is replaced before the next step; a faster one is used once it
+        has fitted with room to spare for some steps. `set_budget` ends this.
 
         Args:
-            reserve: bytes to leave to others, or text such as `256MiB`.
-            available: bytes that are left, beside the arena that is there; what the session's
-                device says by default.
+            reserve: bytes to leave to other processes, or text such as `256MiB`.
+            available: function that returns the free bytes, not counting the current arena; by
+                default those that the session's device reports.
 
         Raises:
-            UsageError: `reserve`, or what `available` gives, is not a number of bytes. Of what it
-                gives later a step says so.
-            DeviceError: the device does not say how much memory it has left.
+            UsageError: `reserve`, or the result of `available`, is not a number of bytes. For later
+                results, the step raises it.
+            DeviceError: the device does not report its free memory.
         """
         for said in said_of_idle(OF_MEMORY, AtWork(self._manifest, follows=True)):
             warn_caller(f"trainer: {said}")
@@ -210,7 +210,7 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
     def profile(
         self, period: float = PERIOD, root: str = "/", *, length: int | None = None
     ) -> AbstractContextManager[Profiling]:
-        """A block whose steps are profiled; they train as any others.
+        """Context manager that profiles the steps within it; they train as usual.
 
             with trainer.profile() as profiling:
                 for x, y in batches:
@@ -218,16 +218,16 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
             profiling.profile.operator_seconds
 
         Args:
-            period: seconds between samples of the state of the device.
-            root: on the device, of `/proc` and `/sys`; another one is a fixture.
-            length: of a step that was compiled for several, the one whose steps the profile is of;
-                by default the longest that was taken. A warning tells of steps at others.
+            period: seconds between samples of the device's state.
+            root: folder on the device that contains `/proc` and `/sys`; any other is a fixture.
+            length: length of the steps to profile, if the step was compiled for several; by default
+                the longest that was taken. A warning is given for steps at other lengths.
 
         Raises:
             DeviceError: the device's server cannot measure, or the device failed.
             UsageError: no step was taken in the block, or none at that length, or there is no such
-                length; the period is out of its bounds; the artifact is closed.
-            ArtifactError: an older odtc compiled the step for several lengths.
+                length; `period` is out of bounds; the artifact is closed.
+            ArtifactError: the step was compiled for several lengths by an older odtc.
         """
         self._turns.check()
         plans = parse_memory_plans(self._bundle.opened().memory.read_bytes(), MEMORY)
@@ -236,13 +236,13 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
 
     @alone
     def launches(self) -> Launches:
-        """What the step's kernels launch on a GPU, and take of it, as its driver says.
+        """What the step's kernels launch on a GPU, and the resources that the driver reports.
 
-        A driver may compile kernels again for that.
+        The driver may recompile kernels for this.
 
         Returns:
-            Launches of each kernel by the name that a profile has for it; empty on a CPU, and where
-            TVM takes the steps.
+            Launches of each kernel, by its name in a profile; empty on a CPU, and if TVM runs the
+            steps.
 
         Raises:
             DeviceError: the device failed.

@@ -22,14 +22,14 @@ DOCS = ROOT / "docs"
 _WIDTH = "100"
 _CLI = """# The command line
 
-Every command with its options, as `odtc COMMAND --help` prints them. Results go to stdout;
-progress, notes and errors go to stderr. `--json` prints one JSON object in place of text. This page
-is written from the parser by `python -m tests.reference_pages`.
+All commands and options, as `odtc COMMAND --help` prints them. Results go to stdout; progress,
+notes and errors go to stderr. `--json` prints one JSON object instead of text. This page is
+generated from the parser by `python -m tests.reference_pages`.
 """
 _API = """# The Python package
 
-Everything that `odtc` has by name. What is not here may change without notice. This page is written
-from the docstrings by `python -m tests.reference_pages`.
+All public names of `odtc`. Anything that is not listed here may change without notice. This page is
+generated from the docstrings by `python -m tests.reference_pages`.
 """
 
 # Of the other classes odtc itself asks for more than how they are made.

@@ -27,23 +27,24 @@ _COLUMNS = several(TEXT, "list of names", "give the names of the features in the
 @plainly_made
 @dataclass(frozen=True)
 class Normalize:
-    """The normalisation of an input, which becomes a part of the model: (x - mean) / std.
+    """Normalisation of an input as a part of the model: (x - mean) / std.
 
-    Of images, [samples, channels, height, width] or [samples, height, width, channels] of 1, 3 or 4
-    channels, the step takes pixels: bytes (uint8) from 0 to 255. Means and deviations are those of
-    pixels in [0, 1], as `torchvision.transforms.Normalize` takes them behind `ToTensor`. Of rows,
-    [samples, features], the step takes floats as they are.
+    Images, [samples, channels, height, width] or [samples, height, width, channels] with 1, 3 or 4
+    channels, are fed to the step as pixels: bytes (uint8) from 0 to 255. Means and deviations are
+    those of pixels in [0, 1], as `torchvision.transforms.Normalize` takes them after `ToTensor`.
+    Rows, [samples, features], are fed as floats as they are.
 
     Args:
-        mean: of each channel or feature; or one number for all.
-        std: their standard deviations, above 0; as many.
-        input: the name of the input; None for the only one that is an image, or a row.
+        mean: mean of each channel or feature; or one number for all.
+        std: standard deviation of each, above 0; as many as there are means.
+        input: name of the input; None for the only one that is an image, or a row.
         columns: names of the features of rows, in their order: a table with other columns, or in
-            another order, is refused when a step is trained. Data that the numbers are computed
-            from has them.
+            another order, is refused in training. If the numbers are computed from data, the names
+            are taken from it.
 
     Raises:
-        UsageError: a deviation is not above 0, or they are not as many as the means.
+        UsageError: a deviation is not above 0, or the number of deviations is not that of the
+            means.
     """
 
     mean: Sequence[float] | float

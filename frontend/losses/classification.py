@@ -29,18 +29,18 @@ CLASS_DTYPE = "int32"
 @plainly_made
 @dataclass(frozen=True)
 class CrossEntropy(Loss):
-    """Cross-entropy of logits, as `torch.nn.functional.cross_entropy`.
+    """Cross-entropy of logits, as in `torch.nn.functional.cross_entropy`.
 
-    A mean is weighted: the sum of the losses over the sum of the weights of the labels' classes;
-    with soft labels, over the number of labels. Where all labels are ignored, the loss and its
-    gradient are 0: PyTorch gives nan, which would destroy the parameters.
+    The mean is weighted: the sum of the losses divided by the sum of the labels' class weights, or,
+    with soft labels, by the number of labels. If all labels are ignored, the loss and its gradient
+    are 0; PyTorch returns nan, which would destroy the parameters.
 
     Args:
-        label_smoothing: share of each label that is spread over all classes, in [0, 1].
-        ignore_index: a label that takes no part in the loss; none by default.
-        weight: a factor for each class.
+        label_smoothing: fraction of each label that is spread over all classes, in [0, 1].
+        ignore_index: label that is ignored in the loss; none by default.
+        weight: weight of each class.
         axis: dimension of the logits along which the classes lie; labels have the other dimensions.
-        soft_labels: labels are float probabilities of the logits' shape.
+        soft_labels: whether labels are class probabilities, float and of the logits' shape.
         reduction: `mean` or `sum`.
 
     Raises:
@@ -109,13 +109,13 @@ class CrossEntropy(Loss):
 @plainly_made
 @dataclass(frozen=True)
 class NLL(Loss):
-    """Negative log-likelihood of log-probabilities, as `torch.nn.functional.nll_loss`.
+    """Negative log-likelihood of log-probabilities, as in `torch.nn.functional.nll_loss`.
 
-    The mean, and a batch whose labels are all ignored, are as with `CrossEntropy`.
+    The mean, and a batch in which all labels are ignored, are treated as in `CrossEntropy`.
 
     Args:
-        ignore_index: a label that takes no part in the loss; none by default.
-        weight: a factor for each class.
+        ignore_index: label that is ignored in the loss; none by default.
+        weight: weight of each class.
         axis: dimension of the output along which the classes lie; labels have the other dimensions.
         reduction: `mean` or `sum`.
 

@@ -77,7 +77,7 @@ class ElementLoss(Loss):
 @plainly_made
 @dataclass(frozen=True)
 class MSE(ElementLoss):
-    """Mean squared error, as `torch.nn.functional.mse_loss`.
+    """Mean squared error, as in `torch.nn.functional.mse_loss`.
 
     Args:
         reduction: `mean` or `sum`.
@@ -103,7 +103,7 @@ class MSE(ElementLoss):
 @plainly_made
 @dataclass(frozen=True)
 class L1(ElementLoss):
-    """Mean absolute error, as `torch.nn.functional.l1_loss`; its derivative at 0 is 0.
+    """Mean absolute error, as in `torch.nn.functional.l1_loss`; its derivative at 0 is 0.
 
     Args:
         reduction: `mean` or `sum`.
@@ -129,10 +129,10 @@ class L1(ElementLoss):
 @plainly_made
 @dataclass(frozen=True)
 class Huber(ElementLoss):
-    """Squared near 0 and linear from `delta` on, as `torch.nn.functional.huber_loss`.
+    """Huber loss, as in `torch.nn.functional.huber_loss`: squared near 0, linear from `delta` on.
 
     Args:
-        delta: where it becomes linear, above 0.
+        delta: value from which the loss is linear, above 0.
         reduction: `mean` or `sum`.
 
     Raises:
@@ -158,10 +158,10 @@ class Huber(ElementLoss):
 @plainly_made
 @dataclass(frozen=True)
 class SmoothL1(ElementLoss):
-    """The Huber loss over `beta`, as `torch.nn.functional.smooth_l1_loss`.
+    """Huber loss divided by `beta`, as in `torch.nn.functional.smooth_l1_loss`.
 
     Args:
-        beta: where it becomes linear, above 0; at 0 it would be `L1`.
+        beta: value from which the loss is linear, above 0; at 0 it would be `L1`.
         reduction: `mean` or `sum`.
 
     Raises:
@@ -187,10 +187,10 @@ class SmoothL1(ElementLoss):
 @plainly_made
 @dataclass(frozen=True)
 class KLDiv(ElementLoss):
-    """Kullback-Leibler divergence of log-probabilities, as `torch.nn.functional.kl_div`.
+    """Kullback-Leibler divergence of log-probabilities, as in `torch.nn.functional.kl_div`.
 
     Args:
-        log_target: labels are log-probabilities too.
+        log_target: whether labels are log-probabilities, too.
         reduction: `batchmean`, which is the divergence itself, `mean` or `sum`.
 
     Raises:
@@ -215,10 +215,10 @@ class KLDiv(ElementLoss):
 @plainly_made
 @dataclass(frozen=True)
 class BCEWithLogits(ElementLoss):
-    """Binary cross-entropy of logits, as `binary_cross_entropy_with_logits` of PyTorch.
+    """Binary cross-entropy of logits, as in PyTorch's `binary_cross_entropy_with_logits`.
 
     Args:
-        pos_weight: factor of the positive part: one number, or one for each element of the output's
+        pos_weight: weight of positive labels: one number, or one for each element of the output's
             last dimension.
         reduction: `mean` or `sum`.
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @plainly_made
 @dataclass(frozen=True)
 class InModel(Loss):
-    """The output is the loss: a number, or a tensor whose mean it is.
+    """The model's output is the loss, or a tensor whose mean is the loss.
 
-    It takes no label: what the model compares with is among its inputs.
+    There are no labels: whatever the model compares with is among its inputs.
     """
 
     name: ClassVar[str] = "in-model"
@@ -64,13 +64,14 @@ class InModel(Loss):
 @plainly_made
 @dataclass(frozen=True)
 class LossGraph:
-    """A loss in an ONNX file of its own.
+    """A loss that a separate ONNX file computes.
 
-    Its inputs that are named like outputs of the model are those; where none is, its first input is
-    the model's first output. Its other inputs are the labels. Its first output is the loss.
+    Inputs of the file that are named like outputs of the model receive these; if there is none, its
+    first input receives the model's first output. All other inputs are labels. Its first output is
+    the loss.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
     """
 
     path: str | os.PathLike[str]

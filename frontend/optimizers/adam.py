@@ -21,9 +21,9 @@ class _OfMoments(Optimizer):
     """An optimizer that keeps a mean of the gradient and one of its square.
 
     Attributes:
-        beta1: in [0, 1); what the mean of the gradient keeps of itself.
-        beta2: in [0, 1); what the mean of its square keeps of itself.
-        eps: added to the root, above 0.
+        beta1: decay rate of the running mean of the gradient, in [0, 1).
+        beta2: decay rate of the running mean of its square, in [0, 1).
+        eps: term added to the denominator, above 0.
     """
 
     beta1: float = fraction(0.9)
@@ -65,13 +65,13 @@ class _Decoupled(_OfMoments):
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
 class Adam(_OfMoments):
-    """Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), as in `torch.optim`.
+    """Adam as in PyTorch: Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015).
 
     Args:
-        beta1: in [0, 1); what the mean of the gradient keeps of itself.
-        beta2: in [0, 1); what the mean of its square keeps of itself.
-        eps: added to the root, above 0.
-        weight_decay: factor of the L2 penalty, at least 0.
+        beta1: decay rate of the running mean of the gradient, in [0, 1).
+        beta2: decay rate of the running mean of its square, in [0, 1).
+        eps: term added to the denominator, above 0.
+        weight_decay: coefficient of the L2 penalty, at least 0.
     """
 
     name: ClassVar[str] = "adam"
@@ -86,15 +86,15 @@ class Adam(_OfMoments):
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
 class AdamW(_Decoupled):
-    """Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), as in `torch.optim`.
+    """AdamW as in PyTorch: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019).
 
     `w = w - lr * (m / (sqrt(v) + eps) + weight_decay * w)`.
 
     Args:
-        beta1: in [0, 1); what the mean of the gradient keeps of itself.
-        beta2: in [0, 1); what the mean of its square keeps of itself.
-        eps: added to the root, above 0.
-        weight_decay: decoupled from the gradient, at least 0.
+        beta1: decay rate of the running mean of the gradient, in [0, 1).
+        beta2: decay rate of the running mean of its square, in [0, 1).
+        eps: term added to the denominator, above 0.
+        weight_decay: coefficient of the decoupled weight decay, at least 0.
     """
 
     name: ClassVar[str] = "adamw"
@@ -103,17 +103,17 @@ class AdamW(_Decoupled):
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
 class LAMB(_Decoupled):
-    """You et al., "Large Batch Optimization for Deep Learning" (2020), algorithm 2.
+    """LAMB: You et al., "Large Batch Optimization for Deep Learning" (2020), algorithm 2.
 
-    AdamW's direction, scaled to the norm of the parameter: `r = m / (sqrt(v) + eps) +
-    weight_decay * w`, `w = w - lr * |w| / |r| * r`. Where one of the two norms is 0, the direction
-    is taken as it is.
+    The update of AdamW, scaled to the norm of the parameter:
+    `r = m / (sqrt(v) + eps) + weight_decay * w`, `w = w - lr * |w| / |r| * r`. If either norm is 0,
+    the update is not scaled.
 
     Args:
-        beta1: in [0, 1); what the mean of the gradient keeps of itself.
-        beta2: in [0, 1); what the mean of its square keeps of itself.
-        eps: added to the root, above 0.
-        weight_decay: decoupled from the gradient, at least 0.
+        beta1: decay rate of the running mean of the gradient, in [0, 1).
+        beta2: decay rate of the running mean of its square, in [0, 1).
+        eps: term added to the denominator, above 0.
+        weight_decay: coefficient of the decoupled weight decay, at least 0.
     """
 
     name: ClassVar[str] = "lamb"

@@ -23,12 +23,12 @@ _OPTIONS = mapping(
 @plainly_made
 @dataclass(frozen=True)
 class Group:
-    """The parameters that a glob matches, and what is different for them.
+    """Parameters that a glob matches, and their own options.
 
     Args:
-        glob: over ONNX initializer names.
-        options: options of the optimizer, by name, in place of those it has.
-        lr_factor: multiplies the learning rate, at least 0.
+        glob: pattern of ONNX initializer names.
+        options: options of the optimizer, by name, that replace its own.
+        lr_factor: factor of the learning rate, at least 0.
 
     Raises:
         UsageError: `lr_factor` is outside its bound.

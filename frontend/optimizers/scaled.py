@@ -19,14 +19,14 @@ from odtc.frontend.optimizers.optimizer import (
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
 class RMSProp(Optimizer):
-    """Tieleman and Hinton (2012), as `torch.optim.RMSprop` does it.
+    """RMSprop, as in `torch.optim.RMSprop`: Tieleman and Hinton (2012).
 
     Args:
-        alpha: in [0, 1); what the mean of the gradient's square keeps of itself.
-        eps: added to the root, above 0.
-        weight_decay: factor of the L2 penalty, at least 0.
-        momentum: in [0, 1); of the scaled gradient.
-        centered: divides by the root of the variance instead (Graves 2013).
+        alpha: decay rate of the running mean of the squared gradient, in [0, 1).
+        eps: term added to the denominator, above 0.
+        weight_decay: coefficient of the L2 penalty, at least 0.
+        momentum: momentum factor of the scaled gradient, in [0, 1).
+        centered: whether to divide by the root of the variance instead (Graves 2013).
     """
 
     name: ClassVar[str] = "rmsprop"
@@ -66,13 +66,14 @@ class RMSProp(Optimizer):
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
 class Adagrad(Optimizer):
-    """Duchi et al. (2011), as `torch.optim.Adagrad` does it.
+    """Adagrad, as in `torch.optim.Adagrad`: Duchi et al. (2011).
 
     Args:
-        lr_decay: the learning rate is divided by `1 + lr_decay * updates before`; at least 0.
-        weight_decay: factor of the L2 penalty, at least 0.
-        initial_accumulator: what the sum of squares starts at, at least 0.
-        eps: added to the root, above 0.
+        lr_decay: learning rate decay, at least 0: the rate is divided by `1 + lr_decay * n` after n
+            updates.
+        weight_decay: coefficient of the L2 penalty, at least 0.
+        initial_accumulator: initial value of the sum of squares, at least 0.
+        eps: term added to the denominator, above 0.
     """
 
     name: ClassVar[str] = "adagrad"

@@ -20,18 +20,20 @@ from odtc.frontend.optimizers.optimizer import (
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
 class SGD(Optimizer):
-    """Stochastic gradient descent, as `torch.optim.SGD` does it.
+    """Stochastic gradient descent, as in `torch.optim.SGD`.
 
-    With momentum 0 there is no state.
+    Without momentum there is no optimizer state.
 
     Args:
-        momentum: in [0, 1).
-        dampening: in [0, 1); what the momentum leaves out of each gradient but the first.
-        weight_decay: factor of the L2 penalty, at least 0.
-        nesterov: looks ahead along the momentum (Sutskever et al. 2013).
+        momentum: momentum factor, in [0, 1).
+        dampening: dampening of the momentum, in [0, 1): the share of each gradient but the first
+            that is left out of it.
+        weight_decay: coefficient of the L2 penalty, at least 0.
+        nesterov: whether to use Nesterov momentum (Sutskever et al. 2013).
 
     Raises:
-        UsageError: a value is outside its range, or `nesterov` has no momentum or a dampening.
+        UsageError: a value is outside its range, or `nesterov` is used without momentum or with
+            dampening.
     """
 
     name: ClassVar[str] = "sgd"
@@ -77,12 +79,12 @@ class SGD(Optimizer):
 @plainly_made
 @dataclass(frozen=True, kw_only=True)
 class Lion(Optimizer):
-    """Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2.
+    """Lion: Chen et al., "Symbolic Discovery of Optimization Algorithms" (2023), algorithm 2.
 
     Args:
-        beta1: in [0, 1); weight of the momentum in the direction.
-        beta2: in [0, 1); what the momentum keeps of itself.
-        weight_decay: decoupled from the gradient, at least 0.
+        beta1: weight of the momentum in the update, in [0, 1).
+        beta2: decay rate of the momentum, in [0, 1).
+        weight_decay: coefficient of the decoupled weight decay, at least 0.
     """
 
     name: ClassVar[str] = "lion"

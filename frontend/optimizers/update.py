@@ -47,15 +47,15 @@ _GROUPS = several(
 @plainly_made
 @dataclass(frozen=True)
 class LossScale:
-    """Dynamic loss scaling, as `torch.amp.GradScaler` does it.
+    """Dynamic loss scaling, as in `torch.amp.GradScaler`.
 
-    The loss is multiplied before the backward pass, and the gradients are divided again. An update
-    for which one of them is not finite is left out, and the scale is made smaller.
+    The loss is multiplied by the scale before the backward pass, and the gradients are divided by
+    it. If a gradient is not finite, the update is skipped and the scale is reduced.
 
     Args:
-        initial: the scale at the start, above 0.
-        growth: what it is multiplied by after `interval` updates in a row.
-        backoff: what it is multiplied by after an update that was left out, in [0, 1).
+        initial: initial scale, above 0.
+        growth: factor by which the scale grows after `interval` updates in a row.
+        backoff: factor by which the scale shrinks after a skipped update, in [0, 1).
         interval: see `growth`, at least 1.
     """
 
@@ -85,26 +85,27 @@ class Update:
     """How gradients change the weights.
 
     Args:
-        optimizer: the update rule, or its text.
+        optimizer: the optimizer, or its text.
         groups: options for some of the parameters, or their texts, such as
-            `*.bias{weight-decay=0}`; the first whose glob matches counts.
-        clip_value: each element of a gradient is taken into [-clip_value, clip_value].
-        clip_norm: the norm of all gradients together is taken down to this, as
-            `torch.nn.utils.clip_grad_norm_` does; not with `clip_value`.
-        accumulate: every so many steps the mean of their gradients makes one update: that of their
-            batches as one. Where a loss is a mean over what labels weigh, such as those that are
-            not ignored, or steps have several lengths, a step counts as much as its labels do. A
-            loss that the model computes, and several such losses, count the same each time; a
-            note says so. Of losses that are sums it is the mean of the sums.
-        ema: keeps a moving average of each trained parameter, and how much of itself it keeps.
-        loss_scale: `dynamic`, or its options.
-        on_nonfinite: what becomes of a step whose loss or gradients are not finite: `stop` is an
-            error, `skip` leaves weights, state and the count of updates as they were, to the bit.
-            That needs all gradients at once, as `clip_norm` does. By default `stop`; a loss scale
-            skips, and is an error where it cannot shrink any more, so `stop` does not go with it.
+            `*.bias{weight-decay=0}`; the first group whose glob matches applies.
+        clip_value: each element of a gradient is clipped to [-clip_value, clip_value].
+        clip_norm: the norm of all gradients together is clipped to this, as by
+            `torch.nn.utils.clip_grad_norm_`; not together with `clip_value`.
+        accumulate: number of steps whose gradients are averaged into one update, as if their
+            batches were one. If the loss is a mean weighted by labels, such as those that are not
+            ignored, or steps have several lengths, each step is weighted by its labels. Steps have
+            equal weight if the model computes the loss, or there are several such losses; a note
+            says so. For losses that are sums, the gradients are those of the mean of the sums.
+        ema: decay of a moving average of each trained parameter; none is kept if None.
+        loss_scale: `dynamic`, or a `LossScale` with its options.
+        on_nonfinite: what happens at a step whose loss or gradients are not finite: `stop` raises
+            an error, `skip` leaves weights, state and the count of updates as they were, to the
+            bit. Like `clip_norm`, `skip` needs all gradients at once. By default `stop`; a loss
+            scale implies `skip`, with an error when it cannot shrink any further, and cannot be
+            combined with `stop`.
 
     Raises:
-        UsageError: a value is outside its bound, there are two kinds of clipping, or a loss scale
+        UsageError: a value is outside its bound, both kinds of clipping are given, or a loss scale
             and `stop`.
     """
 

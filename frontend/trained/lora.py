@@ -65,27 +65,27 @@ _Way = tuple[AdapterForm | None, bool]
 @plainly_made
 @dataclass(frozen=True)
 class LoRA:
-    """Adapters to train in place of weights.
+    """LoRA: low-rank adapters that are trained in place of weights.
 
     Args:
-        rank: channels of an adapter, at least 1.
-        alpha: the adapters' terms are scaled by alpha / rank; above 0.
-        targets: globs over the ONNX names of weights, separated by `|`. `*`, all, leaves out a
-            weight that an embedding and the head share, and weights that are trained themselves;
-            `all-linear` is those of them that PEFT's `all-linear` adapts: matrices of products, but
-            for that of the head, and those of nn.MultiheadAttention.
-        seed: of the first values of the adapters.
-        rslora: whether the terms are scaled by alpha / sqrt(rank) (rank-stabilised LoRA).
-        dropout: share of the elements of an adapter's input that a training step drops, below 1;
-            an embedding's has none.
-        dora: whether each output channel of an adapted weight has a magnitude that is trained, too
-            (DoRA). Not with dropout.
-        rank_pattern: ranks of some of the adapters, as `*q_proj*:4|*down_proj*:16`; the first glob
-            that matches the weight's ONNX name counts.
-        alpha_pattern: the same for alpha.
+        rank: rank of the adapters, at least 1.
+        alpha: scaling of the adapters, by alpha / rank; above 0.
+        targets: weights to adapt, as globs over ONNX initializer names, separated by `|`. `*` is
+            all, except a weight that an embedding and the head share, and weights that are trained
+            themselves; `all-linear` is those of them that PEFT's `all-linear` adapts: weights of
+            linear layers, except the head, and of nn.MultiheadAttention.
+        seed: seed of the adapters' initial values.
+        rslora: whether to scale by alpha / sqrt(rank) instead (rank-stabilised LoRA).
+        dropout: dropout probability of an adapter's input in training steps, below 1; adapters of
+            embeddings have none.
+        dora: whether to train a magnitude for each output channel of an adapted weight as well
+            (DoRA). Not together with dropout.
+        rank_pattern: different ranks for some adapters, such as `*q_proj*:4|*down_proj*:16`; the
+            first glob that matches the weight's ONNX name applies.
+        alpha_pattern: the same for `alpha`.
 
     Raises:
-        UsageError: a value is outside its range, or dora has dropout.
+        UsageError: a value is outside its range, or `dora` is combined with dropout.
     """
 
     rank: int = count(8)

@@ -14,10 +14,10 @@ _ATTRIBUTES = ("path", "restore")
 
 
 class Callback:
-    """Hooks of a run, each of which does nothing; `run.stop("why")` ends it after the step.
+    """Hooks of a run, which do nothing by default; `run.stop("why")` ends it after the step.
 
-    Within a step they come in this order. `on_validation_end` and `on_epoch_end` get the row of the
-    history, which ends at that step; a callback may add numbers of its own to it.
+    Within a step they are called in this order. `on_validation_end` and `on_epoch_end` receive the
+    row of the history that ends at that step; a callback may add its own numbers to it.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

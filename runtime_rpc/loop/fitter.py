@@ -101,59 +101,60 @@ class Fitter:
                                   metrics=["accuracy"], callbacks=[odtc.EarlyStopping(patience=3)])
 
         Args:
-            data: a file or a folder, as of `odtc train --data`; a pair of arrays `(x, y)`, a
-                mapping `{name: array}` or a DataFrame of pandas, all of whose samples are shuffled
-                in each epoch; a Dataset of PyTorch or of Hugging Face, or a list of samples; or
-                what gives batches each time that it is gone through, as a DataLoader: pairs, or
-                mappings of inputs and labels by name, of any size: they are cut into those of the
-                step. An IterableDataset, or a stream of Hugging Face, gives a sample after the
-                other. Samples that fill no batch go with the next epoch. Columns of tables are
-                taken by the names that a step normalises, or that the run before had in another
-                order; those of later batches by the names of the first.
-                Labels may be names of classes. Of a language model also a list, or a Dataset, of
-                texts or of mappings as lines of such a file hold.
-            lr: the learning rate, or a schedule, as of `train`; of the updates of this run.
-            epochs: passes over the data; one by default.
-            steps: in all, in place of epochs.
-            validation: data as above, which is evaluated and not trained: `val_loss`, the loss as
-                of all samples in one batch, and the metrics.
+            data: training data. A file or a folder, as for `odtc train --data`; a pair of arrays
+                `(x, y)`, a mapping `{name: array}` or a pandas DataFrame, whose samples are
+                shuffled in each epoch; a PyTorch or Hugging Face Dataset, or a list of samples; or
+                an iterable of batches that can be repeated, such as a DataLoader: pairs, or
+                mappings of inputs and labels by name, of any size, which are regrouped into batches
+                of the step. An IterableDataset, or a Hugging Face stream, yields one sample after
+                the other. Samples that do not fill a batch are carried over to the next epoch.
+                Columns of tables are selected by the names that the step normalises, or that the
+                previous run had in another order; those of later batches by the names of the first.
+                Labels may be names of classes. For a language model, data can also be a list or a
+                Dataset of texts, or of mappings like the lines of a JSON Lines file.
+            lr: learning rate, or a schedule as for `train`, over the updates of this run.
+            epochs: number of passes over the data; one by default.
+            steps: total number of steps, instead of `epochs`.
+            validation: data as above, on which to measure `val_loss`, the loss of all samples as
+                one batch, and the metrics.
             metrics: names such as `accuracy`, `top-k{k=5}`, `mse`, `mae`, `r2`, `f1`, `iou` and
-                `perplexity`, which a language model has anyway, or functions of all outputs and
-                all labels.
+                `perplexity`, which is always measured for a language model, or functions of all
+                outputs and all labels.
             callbacks: `odtc.Callback` objects, such as `odtc.EarlyStopping`, `odtc.Checkpoint` and
-                `odtc.BestCheckpoint`; a function gets the row of each epoch.
-            schedule: makes the schedule, of `lr` and the number of updates of the run, as
-                `odtc.schedules.Cosine` does.
-            validate_every: steps from one validation to the next, beside those of epochs.
-            resume: a checkpoint of `odtc.Checkpoint`, from which the run goes on with the same
-                arguments, to the same bits; where there is none yet it begins, with a warning. Of
-                several adapters the one that `set_adapter` has set goes on.
-            seed: of the samples' order.
-            steps_per_call: as of `train`.
-            augment: what is done to images before a step, drawn from the seed and its number:
-                names such as `flip`, `crop{pixels=4}`, `jitter{share=0.2}`, `mixup{alpha=0.2}`.
-            tokenizer: of a language model, where the data is text: its `tokenizer.json`, or the
-                folder that has one.
-            end_token: the token that ends a document, such as `</s>`; none is added without.
-            pack: whether rows hold several documents; otherwise one each, filled up.
-            skip_broken: whether images of a folder that cannot be read are left out, of all data of
-                the run; a warning names them. Without it they are an error.
-            ema: whether validations take the moving averages of the weights.
-            feature_cache: bytes that may be kept of what frozen layers make of samples, as a number
-                or text such as `64MiB`; 0 for none. Where the first layers are frozen, and samples
-                are the same in each epoch, these layers run once for each sample; losses are the
-                same, to the bit. A warning says what was done, or why not.
+                `odtc.BestCheckpoint`; a function is called with the row of each epoch.
+            schedule: function that makes the schedule from `lr` and the number of updates of the
+                run, such as `odtc.schedules.Cosine`.
+            validate_every: number of steps from one validation to the next, in addition to that of
+                each epoch.
+            resume: path of an `odtc.Checkpoint` from which the run continues with the same
+                arguments, to the same bits; if there is none yet, the run begins, with a warning.
+                With several adapters, the one chosen by `set_adapter` continues.
+            seed: seed of the sample order.
+            steps_per_call: as for `train`.
+            augment: image augmentations, drawn from the seed and the number of the step: names such
+                as `flip`, `crop{pixels=4}`, `jitter{share=0.2}`, `mixup{alpha=0.2}`.
+            tokenizer: `tokenizer.json` of a language model, or the folder that has one, if the data
+                is text.
+            end_token: token to append to each document, such as `</s>`; none by default.
+            pack: whether rows hold several documents; otherwise each holds one, padded.
+            skip_broken: whether to skip images of a folder that cannot be read, in all data of the
+                run; a warning names them. By default they are an error.
+            ema: whether validations use the moving averages of the weights.
+            feature_cache: size in bytes of the cache for outputs of frozen layers, as a number or
+                text such as `64MiB`; 0 for no cache. If the first layers are frozen, and samples
+                are the same in each epoch, these layers run once per sample; losses are the same,
+                to the bit. A warning says what was cached, or why nothing was.
 
         Returns:
-            What was measured, a row each epoch and each validation between. It is
-            `trainer.history`, too, also where an interrupt (Ctrl-C) or an error ends the run.
+            What was measured, a row for each epoch and each validation within it. It is also kept
+            as `trainer.history`, even if an interrupt (Ctrl-C) or an error ends the run.
 
         Raises:
-            DataError: the data cannot be read, or do not fit the step.
-            UsageError: arguments do not go together, or a metric not with the labels; a
-                checkpoint has not the adapter that is set, or a callback would replace one of
-                several adapters without some of them.
-            NumericError: as of `step`.
+            DataError: the data cannot be read, or does not fit the step.
+            UsageError: arguments cannot be combined, or a metric does not fit the labels; the
+                checkpoint does not have the current adapter, or a callback would replace a
+                checkpoint of several adapters with one that lacks some of them.
+            NumericError: as for `step`.
             ArtifactError: the checkpoint is damaged, or of another model.
             OutputError: a checkpoint or a log cannot be written.
             DeviceError: the device failed.
@@ -210,35 +211,35 @@ class Fitter:
         pack: bool = False,
         skip_broken: bool = False,
     ) -> "RateCurve":
-        """Tries learning rates from small to large, an update each, and suggests one.
+        """Tries learning rates from small to large, one update each, and suggests one.
 
             curve = trainer.find_learning_rate("train.npz")
             print(curve)
             trainer.fit("train.npz", lr=curve.suggestion, epochs=20)
 
-        It is the range test of Smith, "Cyclical Learning Rates for Training Neural Networks", 2017,
-        with the rate at which the loss falls steepest. Nothing of it is left: weights, statistics,
-        the optimizer's state and the steps are those of before, to the bit.
+        This is the range test of Smith, "Cyclical Learning Rates for Training Neural Networks",
+        2017; the suggestion is the rate at which the loss falls most steeply. Afterwards weights,
+        statistics, the optimizer's state and the step count are as before, to the bit.
 
         Args:
-            data: as of `fit`.
-            lowest: the first learning rate, above 0.
-            highest: the last one; the test ends before it where the loss has grown to several times
-                the least.
-            points: how many there are; each is the one before times the same factor.
-            seed: as of `fit`.
-            steps_per_call: as of `train`.
-            augment: as of `fit`.
-            tokenizer: as of `fit`.
-            end_token: as of `fit`.
-            pack: as of `fit`.
-            skip_broken: as of `fit`.
+            data: as for `fit`.
+            lowest: first learning rate, above 0.
+            highest: last learning rate; the test ends earlier if the loss grows to several times
+                its minimum.
+            points: number of learning rates, evenly spaced on a logarithmic scale.
+            seed: as for `fit`.
+            steps_per_call: as for `train`.
+            augment: as for `fit`.
+            tokenizer: as for `fit`.
+            end_token: as for `fit`.
+            pack: as for `fit`.
+            skip_broken: as for `fit`.
 
         Returns:
-            The rates with their losses, and the suggestion; printed, a chart.
+            The rates with their losses, and the suggestion; prints as a chart.
 
         Raises:
-            OdtcError: as of `fit`; the trainer is as it was before, but where a device was lost.
+            OdtcError: as for `fit`; the trainer is as before, unless a device was lost.
         """
         from odtc.runtime_rpc.loop.fit import feed_of, read_options
         from odtc.runtime_rpc.loop.history import column_names_of

@@ -17,19 +17,19 @@ Row = dict[str, float]
 
 @dataclass
 class History:
-    """What a run measured: a row at the end of each epoch, and at each validation between.
+    """What a run measured: a row for the end of each epoch and for each validation within it.
 
-    `history["val_loss"]` is a column. A run that was interrupted and taken up has the same rows, to
+    `history["val_loss"]` is a column. A run that was interrupted and resumed has the same rows, to
     the last bit, as one that was not.
 
     Attributes:
-        rows: each with `step`, `epoch` (from 1), `lr` of its last step, `loss` (of the steps since
-            the row before: the mean over their labels, as these weigh in the loss; NaN where none
-            counts), and where there is a validation `val_loss` and its metrics, as `val_accuracy`.
-            A loss that the model computes, or of several terms, is the mean over the steps.
-        stopped: why the run ended before its last step, an interrupt or an error too; empty where
+        rows: each has `step`, `epoch` (from 1), `lr` of its last step, `loss` of the steps since
+            the previous row, and with a validation `val_loss` and metrics such as `val_accuracy`.
+            `loss` is the mean over labels, with their weights in the loss; NaN if no label counts.
+            If the model computes the loss, or it has several terms, it is the mean over steps.
+        stopped: why the run ended before its last step, including interrupts and errors; empty if
             it did not.
-        class_names: by the numbers of the classes, where the samples say them.
+        class_names: names of the classes by index, if the samples have them.
     """
 
     rows: list[Row] = field(default_factory=list)

@@ -24,12 +24,13 @@ _NUMBERED = "numbered checkpoints"
 
 
 class Checkpoint(Callback):
-    """Writes a checkpoint at the end of a run, and now and then before it.
+    """Writes a checkpoint at the end of a run, and optionally every few steps.
 
     Args:
-        path: of the file, which is always the last one: the run is taken up from it.
-        every: steps from one to the next, where the device is; None for one at the end.
-        keep: how many are kept beside it, each as `NAME-stepN`; older ones of the run are removed.
+        path: path of the file, which always holds the latest checkpoint; a run is resumed from it.
+        every: number of steps from one checkpoint to the next; None for only one at the end.
+        keep: number of checkpoints to keep in addition, each as `NAME-stepN`; older ones of the run
+            are removed.
     """
 
     @takes("odtc.Checkpoint", path=PATH, every=optional(whole_from(1)), keep=whole_from(0))
@@ -104,10 +105,12 @@ class BestCheckpoint(Callback):
     """Writes a checkpoint after each validation that is the best so far.
 
     Args:
-        path: of the file.
-        monitor: column of the history; `val_loss` by default.
-        mode: `min` or `max`; by default what is better of the column.
-        restore: whether the trainer has these weights after the run, and their step count.
+        path: path of the file.
+        monitor: column of the history to compare by; `val_loss` by default.
+        mode: `min` if lower values are better, `max` if higher ones are; by default it follows from
+            the column.
+        restore: whether to load these weights and their step count into the trainer at the end of
+            the run.
     """
 
     @takes(

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class JsonLines(Callback):
-    """Writes an object for each step and each row of the history, one a line.
+    """Writes each step and each row of the history as a line of JSON.
 
-    Steps have `step`, `epoch`, `loss`, `lr` and `time` (seconds since 1970), rows what the history
-    has, and `row` true. The loss of a step without a label that counts is null. A run that is taken
-    up goes on after its checkpoint: what is in the file of later steps is left out, so that it has
-    each step once.
+    Steps have `step`, `epoch`, `loss`, `lr` and `time` (seconds since 1970); rows have the columns
+    of the history, and `row` is true. The loss of a step in which no label counts is null. A
+    resumed run continues the file from its checkpoint: lines of later steps are removed, so that
+    each step is in it once.
 
     Args:
-        path: of the file.
+        path: path of the file.
     """
 
     @takes("odtc.JsonLines", path=PATH)
@@ -89,7 +89,7 @@ class TensorBoard(Callback):
     """Writes losses, learning rates and the columns of the history for TensorBoard.
 
     Args:
-        folder: of its event files; each run, and each time that one is taken up, adds a file.
+        folder: folder of the event files; each run, and each resumed run, adds a file.
 
     Raises:
         MissingPackageError: tensorboardX is not installed.

@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 
 
 class EarlyStopping(Callback):
-    """Ends a run whose validations improve no more.
+    """Ends a run when its validations no longer improve.
 
-    What it decides follows from the history alone, so that a run that is taken up stops where it
-    would have stopped.
+    The decision depends only on the history, so a resumed run stops where it would have stopped
+    without the interruption.
 
     Args:
-        monitor: column of the history; `val_loss` by default.
-        patience: rows that may follow the best one without an improvement; NaN is none.
-        min_delta: the least by which a value has to be better, not below 0.
-        mode: `min` or `max`; by default what is better of the column.
+        monitor: column of the history to compare by; `val_loss` by default.
+        patience: number of rows without an improvement after which the run ends; NaN is no
+            improvement.
+        min_delta: smallest change that counts as an improvement, at least 0.
+        mode: `min` if lower values are better, `max` if higher ones are; by default it follows from
+            the column.
 
     Raises:
-        UsageError: a value is of another kind; the run has no such column.
+        UsageError: an argument has the wrong type or value; the run has no such column.
     """
 
     @takes(
@@ -91,10 +93,10 @@ class EarlyStopping(Callback):
 
 
 class TimeLimit(Callback):
-    """Ends a run of this process after so many seconds; a checkpoint goes on from there.
+    """Ends a run after a time limit in this process; it can be resumed from a checkpoint.
 
     Args:
-        seconds: above 0.
+        seconds: time limit in seconds, above 0.
     """
 
     @takes("odtc.TimeLimit", seconds=NUMBER)

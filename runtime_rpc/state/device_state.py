@@ -70,18 +70,18 @@ class DeviceState:
 
     @property
     def manifest(self) -> Manifest:
-        """The description of the step."""
+        """Description of the step."""
         return self._manifest
 
     @takes("trainer.parameters", ema=FLAG)
     @alone
     def parameters(self, *, ema: bool = False) -> dict[str, np.ndarray]:
-        """The weights now, running statistics too, by ONNX initializer name.
+        """Current weights and running statistics, by ONNX initializer name.
 
-        Weights that are kept as codes are their floats, in float32.
+        Weights that are stored in 4, 8 or 16 bits are returned as float32.
 
         Args:
-            ema: the moving averages of the trained parameters in their place.
+            ema: whether to return the moving averages of the trained parameters instead.
 
         Raises:
             UsageError: the step keeps no averages.
@@ -92,19 +92,19 @@ class DeviceState:
     @takes("trainer.state_dict", ema=FLAG)
     @alone
     def state_dict(self, *, ema: bool = False) -> dict[str, np.ndarray]:
-        """The weights now, as the `state_dict` of the module that was exported has them.
+        """Current weights, in the form of the `state_dict` of the exported module.
 
-        Of a file by `odtc.from_torch` these are its parameters and buffers, those that no step
-        changes too, a tied one under each of its names; the counters of batch normalisations count
-        the steps. Of another file these are all of its initializers. Adapters are merged in.
-        Running variances of a file by `odtc.from_torch` are PyTorch's; those of others are ONNX's,
-        which divides the squares of a batch by their number n, and not by n - 1.
+        For a file from `odtc.from_torch`, these are its parameters and buffers, including those
+        that no step changes, a tied one under each of its names; the counters of batch
+        normalisations count the steps. For any other file, these are all of its initializers.
+        Adapters are merged in. Running variances of a file from `odtc.from_torch` are PyTorch's;
+        those of others are ONNX's, which divides the sum of squares of a batch by n, not by n - 1.
 
         Args:
-            ema: the moving averages of the trained parameters in their place.
+            ema: whether to return the moving averages of the trained parameters instead.
 
         Returns:
-            By name, in the dtypes of the file.
+            The weights by name, in the dtypes of the file.
 
         Raises:
             UsageError: the step keeps no averages, or the artifact is closed.
@@ -114,21 +114,23 @@ class DeviceState:
     @takes("trainer.to_torch", module=ANYTHING, ema=FLAG)
     @alone
     def to_torch(self, module: "Module", *, ema: bool = False) -> "Module":
-        """Gives a PyTorch module the weights as they are now, in place.
+        """Copies the current weights into a PyTorch module, in place.
 
         Args:
-            module: made as the one that was exported; its dtypes, device and modes stay.
-            ema: with the moving averages of the trained parameters.
+            module: module of the same structure as the exported one; its dtypes, device and modes
+                are kept.
+            ema: whether to use the moving averages of the trained parameters.
 
         Returns:
             The module.
 
         Raises:
-            DataError: a name is missing or left over, or shapes or ties differ; the message lists
-                them all, and nothing is changed.
+            DataError: names are missing or unexpected, or shapes or ties differ; the message lists
+                all of them, and nothing is changed.
             NumericError: a weight that was trained, or a statistic, is not finite; nothing is
                 changed.
-            UsageError: it is no module, the step keeps no averages, or the artifact is closed.
+            UsageError: `module` is not a module, the step keeps no averages, or the artifact is
+                closed.
         """
         from odtc.runtime_rpc.state.state_dict import load_state
 
@@ -159,17 +161,17 @@ class DeviceState:
     @takes("trainer.set_parameters", values=ANYTHING)
     @alone
     def set_parameters(self, values: Mapping[str, np.ndarray]) -> None:
-        """Gives weights of any kind new values; state and averages stay as they are.
+        """Sets weights of any kind to new values; optimizer state and averages are kept.
 
         Args:
-            values: by ONNX initializer name; shapes and dtypes as `parameters` has them.
+            values: new values by ONNX initializer name; shapes and dtypes as in `parameters`.
 
         Raises:
-            ArtifactError: several adapters share a frozen weight of which another value is given;
-                nothing is changed.
-            DataError: a name, a shape or a dtype does not fit, or a weight is kept as codes, which
-                take no other values; nothing is changed.
-            UsageError: it is no mapping.
+            ArtifactError: several adapters share a frozen weight that would change; nothing is
+                changed.
+            DataError: a name, a shape or a dtype does not fit, or a weight is stored in 4, 8 or 16
+                bits, and cannot be set; nothing is changed.
+            UsageError: `values` is not a mapping.
             DeviceError: the device failed.
         """
         weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
@@ -192,14 +194,14 @@ class DeviceState:
     @takes("trainer.save_checkpoint", path=PATH)
     @alone
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Writes weights, optimizer state and step count with hashes of them, whole or not at all.
+        """Writes weights, optimizer state and step count with their hashes, atomically.
 
-        It fits the same step compiled with another number of micro-batches, too. All adapters are
-        in it, and which of them is at work. Where one was added, the native runtime in C does not
-        read it, but the files of `save_adapter`.
+        It can also be loaded into the same step compiled with another number of micro-batches. It
+        contains all adapters, and which of them is active. If adapters were added, the native
+        runtime in C cannot read it, but reads files of `save_adapter`.
 
         Raises:
-            NumericError: weights or state are not finite; a checkpoint that is there stays.
+            NumericError: weights or state are not finite; an existing checkpoint is kept.
             OutputError: the file cannot be written.
         """
         saved = self._read(*saved_arguments(self._manifest, self.steps))
@@ -212,20 +214,20 @@ class DeviceState:
     @takes("trainer.load_checkpoint", path=PATH)
     @alone
     def load_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Takes up weights, optimizer state and step count.
+        """Loads weights, optimizer state and step count.
 
-        A checkpoint of several adapters brings all of them, and the one that was at work is at work
-        again; a warning names those that it does not have, which are dropped. One of a single
-        adapter is taken up by the one at work, and the others stay.
+        A checkpoint of several adapters replaces all adapters, and the one that was active is
+        active again; a warning names those that it does not have, which are deleted. A checkpoint
+        of a single adapter is loaded into the active one, and the others stay.
 
-        A warning tells of a checkpoint without hashes, as they were written before odtc had them:
-        a bit of it that changed cannot be seen.
+        A warning is given for a checkpoint without hashes, from an early version of odtc: corrupted
+        bits in it cannot be detected.
 
         Raises:
             ArtifactError: the checkpoint is missing, damaged, or of another model, optimizer or
-                number of steps to an update, or changes frozen weights that other adapters share;
-                nothing is changed.
-            UsageError: a run of `fit` is at work, which would go on with another adapter.
+                number of steps per update, or would change frozen weights that other adapters
+                share; nothing is changed.
+            UsageError: `fit` is running, and would continue with another adapter.
         """
         found = read_checkpoint(path, self._manifest)
         if self._in_run and found.adapters and found.adapters.active != self._active:

@@ -52,31 +52,31 @@ class ExportableState(DeviceState):
         merge: bool = True,
         verify: bool = True,
     ) -> "Exported":
-        """Writes the ONNX model for inference with the weights as they are now, adapters merged in.
+        """Writes the ONNX model for inference with the current weights, adapters merged in.
 
-        Batch normalisations use their running statistics and dropout is left out, in a model that
-        was exported for training, too; operator set, and names of inputs and outputs stay. Before
-        the file takes its name it is run at the compiled batch and at batch 1, by onnxruntime where
-        it is installed, else by ONNX's reference, and compared with `evaluate` on made inputs. What
-        could not be compared is a warning.
+        Batch normalisations use their running statistics and dropout is removed, even in a model
+        that was exported for training; the operator set and the names of inputs and outputs are
+        kept. Before the file is moved to `path`, it is run at the compiled batch size and at batch
+        size 1, by onnxruntime if it is installed, otherwise by ONNX's reference implementation, and
+        compared with `evaluate` on generated inputs. A warning says what could not be compared.
 
         Args:
-            path: of the new file.
-            ema: with the moving averages of the trained parameters.
-            training: keep the form in which the model was compiled, to train it again; such a file
-                is not compared.
-            merge: whether adapters are merged into the weights. Otherwise they are left out, for
-                who loads those of `export_adapters` beside the model; what else was trained is
-                written, and the file is not compared: `evaluate` has the adapters.
+            path: path of the new file.
+            ema: whether to use the moving averages of the trained parameters.
+            training: whether to keep the form in which the model was compiled, to train it again;
+                such a file is not compared.
+            merge: whether adapters are merged into the weights. Otherwise they are left out, to be
+                loaded from a file of `export_adapters`; everything else that was trained is
+                written, and the file is not compared, because `evaluate` includes the adapters.
             verify: whether to run and compare the file.
 
         Returns:
-            What was written, and how it was checked; its text says it in a line.
+            What was written, and how it was checked; its text sums it up in a line.
 
         Raises:
             NumericError: a weight is not finite.
             OutputError: the file cannot be written.
-            ParityError: an output of the file is not what `evaluate` gives; no file is left.
+            ParityError: an output of the file differs from that of `evaluate`; no file is left.
             UnsupportedError: the model has no inference form.
             UsageError: the step keeps no averages, or has no adapters to leave out; the artifact is
                 closed.
@@ -105,14 +105,14 @@ class ExportableState(DeviceState):
     @takes("trainer.export_adapters", path=PATH, ema=FLAG)
     @alone
     def export_adapters(self, path: str | os.PathLike[str], *, ema: bool = False) -> None:
-        """Writes the adapters alone, named as PEFT does; see `odtc.runtime_rpc.adapters`.
+        """Writes only the adapters, with PEFT's names; see `odtc.runtime_rpc.adapters`.
 
-        What was trained beside them, running statistics too, is not in the file: a warning names
-        it, and `export_onnx(path, merge=False)` writes it.
+        Anything else that was trained, including running statistics, is not in the file: a warning
+        names it, and `export_onnx(path, merge=False)` writes it.
 
         Args:
-            path: of the new file.
-            ema: their moving averages.
+            path: path of the new file.
+            ema: whether to write their moving averages.
 
         Raises:
             NumericError: a weight is not finite; nothing is written.
@@ -135,21 +135,19 @@ class ExportableState(DeviceState):
     ) -> None:
         """Writes a new folder that `PeftModel.from_pretrained` of Hugging Face PEFT loads.
 
-        It holds the adapters, the modules that are trained whole beside them, as PEFT's
-        `modules_to_save`, and biases of modules with adapters, as its `bias`. The packages of
-        Hugging Face are not needed.
+        It holds the adapters, modules that are trained in full, as PEFT's `modules_to_save`, and
+        biases of modules with adapters, as its `bias`. Hugging Face's packages are not needed.
 
         Args:
-            path: of the folder, which is new or empty.
-            base_model: name or path of the model that the adapters are for, which
-                `AutoPeftModel` would load.
-            ema: with their moving averages.
+            path: path of the folder, which must be new or empty.
+            base_model: name or path of the adapters' base model, for `AutoPeftModel` to load.
+            ema: whether to write their moving averages.
 
         Raises:
             NumericError: a weight is not finite; nothing is written.
             OutputError: the folder has files in it, or cannot be written.
-            UnsupportedError: the file of the model does not have PyTorch's names, or what is
-                trained beside the adapters has no place in such a folder.
+            UnsupportedError: the model's file does not have PyTorch's names, or something else that
+                is trained cannot be stored in such a folder.
             UsageError: the step has no adapters, or keeps no averages; the artifact is closed.
         """
         adapters = adapter_arguments(self._manifest)
@@ -173,20 +171,20 @@ class ExportableState(DeviceState):
         *,
         ema: bool = False,
     ) -> None:
-        """Writes the adapters as a GGUF file that llama.cpp loads beside its model: `--lora FILE`.
+        """Writes the adapters as a GGUF file, which llama.cpp loads with `--lora FILE`.
 
         Args:
-            path: of the new file.
-            base_config: `config.json` of the model on Hugging Face, or the folder that has it; the
-                names of the tensors follow from its `model_type`.
-            ema: their moving averages.
+            path: path of the new file.
+            base_config: `config.json` of the model on Hugging Face, or the folder that contains it;
+                its `model_type` determines the names of the tensors.
+            ema: whether to write their moving averages.
 
         Raises:
-            ModelError: there is no such configuration, or it says other sizes than the model has.
+            ModelError: the configuration is missing, or its sizes differ from the model's.
             NumericError: a weight is not finite; nothing is written.
             OutputError: the file cannot be written.
             UnsupportedError: llama.cpp has no names for the model, or for one of its modules; or
-                other parameters than the adapters are trained, which have no place in the file.
+                parameters other than the adapters are trained, which the file cannot hold.
             UsageError: the step has no adapters, or keeps no averages.
         """
         base, items = read_base_model(base_config), adapter_arguments(self._manifest)
@@ -201,22 +199,23 @@ class ExportableState(DeviceState):
     @takes("trainer.load_adapters", path=PATH)
     @alone
     def load_adapters(self, path: str | os.PathLike[str]) -> None:
-        """Takes up adapters that were exported alone, or those of a folder of Hugging Face PEFT.
+        """Loads adapters from a file of `export_adapters` or a folder of Hugging Face PEFT.
 
-        Modules that the folder saved whole are taken up, too; a warning names those that the step
-        does not train. Moving averages of all these begin anew; the optimizer's state stays. Of a
-        file of `save_adapter` these are its weights, and running statistics; a warning tells that
-        its steps and state are not taken, as `load_checkpoint` does.
+        Modules that the folder saved in full are loaded, too; a warning names those that the step
+        does not train. Moving averages of everything loaded start anew; the optimizer's state is
+        kept. From a file of `save_adapter`, its weights and running statistics are loaded; a
+        warning says that its step count and state are not; `load_checkpoint` loads these, too.
 
-        Files say over which frozen weights they were trained, and are refused over others. A folder
-        is taken over any base; a warning tells where it was another one, or is not known.
+        Files record the frozen weights that they were trained with, and are refused for others. A
+        folder is loaded for any base; a warning is given if its base was different, or is not
+        known.
 
         Args:
-            path: of the file, or of the folder.
+            path: path of the file or folder.
 
         Raises:
             ArtifactError: the file or the folder is missing, damaged, or does not fit; the message
-                has what either side has, and nothing is changed.
+                shows both sides, and nothing is changed.
             NumericError: elements are not finite.
             UsageError: the step has no adapters.
         """

@@ -24,9 +24,9 @@ class FrozenLayers:
 
     @property
     def frozen_writes(self) -> int | None:
-        """How often frozen weights were given other values; None where the step is not cut in two.
+        """How often frozen weights were changed; None if the step is not split in two.
 
-        What was made of the weights before is no part of the step any more.
+        Features that were computed with earlier weights are no longer valid.
         """
         self._turns.check()
         over = self._engine.over_features
@@ -35,18 +35,18 @@ class FrozenLayers:
     @takes("trainer.features", of=_OF, x=ANYTHING)
     @alone
     def features(self, of: Features, x: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What frozen layers make of a micro-batch, which `fit` computes once for each sample.
+        """Outputs of frozen layers for a micro-batch, which `fit` computes once per sample.
 
         Args:
             of: one of `manifest.features`.
-            x: the inputs by name, each of a micro-batch.
+            x: inputs of one micro-batch, by name.
 
         Returns:
-            The features by name, float32 or as the layers have them, in the shapes of `of`.
+            The features by name, float32 or in the dtype of the layers, in the shapes of `of`.
 
         Raises:
             DataError: an input is missing, or a shape or dtype does not fit.
-            UsageError: the step is not cut in two there, as of a GPU.
+            UsageError: the step is not split there, as on a GPU.
             DeviceError: the device failed.
         """
         return self._evaluations.features(of, x)

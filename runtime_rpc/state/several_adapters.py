@@ -37,35 +37,36 @@ class SeveralAdapters(ExportableState):
 
     @property
     def adapters(self) -> tuple[str, ...]:
-        """Names of the adapters, in the order in which they came; none of a step without LoRA."""
+        """Names of the adapters, in the order in which they were added; empty without LoRA."""
         return tuple(self._adapters)
 
     @property
     def active_adapter(self) -> str:
-        """Name of the adapter at work: `default` at first; empty for a step without LoRA."""
+        """Name of the active adapter: `default` at first; empty without LoRA."""
         return self._active
 
     @takes("trainer.add_adapter", name=TEXT, path=optional(PATH))
     @alone
     def add_adapter(self, name: str, path: str | os.PathLike[str] | None = None) -> None:
-        """Adds an adapter over the same base, with an optimizer's state and steps of its own.
+        """Adds an adapter for the same base model, with its own optimizer state and step count.
 
             trainer.add_adapter("alice")
             trainer.set_adapter("alice")
 
-        All adapters of a trainer have the rank and the modules that the step was compiled with. One
-        is all that steps change: what is trained beside adapters and running statistics, too. It
-        begins as the artifact has it, before the first step. The one at work stays at work.
+        All adapters of a trainer have the rank and the modules that the step was compiled with. An
+        adapter includes everything that steps change, also running statistics and other parameters
+        that are trained. It starts as in the artifact, before the first step. The active adapter
+        stays active.
 
         Args:
-            name: letters, digits, and `_`, `-` and `.`.
-            path: of adapters that it begins with, as of `load_adapters`; or of `save_adapter`,
-                where it goes on with their steps and state.
+            name: name, of letters, digits, `_`, `-` and `.`.
+            path: path of adapters to start from, as for `load_adapters`; or of a file from
+                `save_adapter`, whose step count and state are continued.
 
         Raises:
-            ArtifactError: the adapters cannot be read, do not fit, or change frozen weights, which
-                the others share; nothing is changed.
-            UsageError: the step has no adapters, the name is none, or there is one of that name.
+            ArtifactError: the adapters cannot be read, do not fit, or would change frozen weights
+                that other adapters share; nothing is changed.
+            UsageError: the step has no adapters, or the name is not valid or already taken.
             DeviceError: the device failed.
         """
         adapter_arguments(self._manifest)
@@ -85,13 +86,13 @@ class SeveralAdapters(ExportableState):
     @takes("trainer.set_adapter", name=TEXT)
     @alone
     def set_adapter(self, name: str) -> None:
-        """Trains and evaluates from now on with another adapter, which goes on where it was.
+        """Switches training and evaluation to another adapter, which continues where it was.
 
-        Its steps, state and progress are its own: they have the bits that they would have if it
-        were the only one. Nothing of the base is copied.
+        Its step count, state and progress are its own: they have the same bits as if it were the
+        only adapter. The base model is not copied.
 
         Raises:
-            UsageError: there is none of that name, or a run of `fit` is at work.
+            UsageError: there is no adapter of that name, or `fit` is running.
             DeviceError: the device failed.
         """
         self._check_known(name)
@@ -108,20 +109,20 @@ class SeveralAdapters(ExportableState):
     @takes("trainer.save_adapter", path=PATH, name=optional(TEXT))
     @alone
     def save_adapter(self, path: str | os.PathLike[str], name: str | None = None) -> None:
-        """Writes a checkpoint of one adapter, without the base: its tensors, state and step count.
+        """Writes a checkpoint of one adapter without the base: its tensors, state and step count.
 
-        `load_checkpoint` takes it up into the adapter at work, `add_adapter` as a new one, and the
-        native runtime by `odtc_load`: from there on each goes on to the same bits. The file says
-        over which base it was trained, and each refuses it over another one.
+        `load_checkpoint` loads it into the active adapter, `add_adapter` as a new one, and the
+        native runtime with `odtc_load`; each then continues to the same bits. The file records the
+        base that it was trained with; all three refuse it for another base.
 
         Args:
-            path: of the file.
-            name: of the adapter; the one at work by default.
+            path: path of the file.
+            name: name of the adapter; by default the active one.
 
         Raises:
-            NumericError: what is trained is not finite; a file that is there stays.
+            NumericError: a trained tensor is not finite; an existing file is kept.
             OutputError: the file cannot be written.
-            UsageError: there is none of that name, or the step has no adapters.
+            UsageError: there is no adapter of that name, or the step has no adapters.
         """
         name = self._active if name is None else name
         self._check_known(name)
@@ -134,10 +135,10 @@ class SeveralAdapters(ExportableState):
     @takes("trainer.delete_adapter", name=TEXT)
     @alone
     def delete_adapter(self, name: str) -> None:
-        """Drops an adapter that is not at work, with its state and steps.
+        """Deletes an adapter that is not active, with its state and step count.
 
         Raises:
-            UsageError: there is none of that name, or it is at work.
+            UsageError: there is no adapter of that name, or it is active.
         """
         self._check_known(name)
         if name == self.active_adapter:

@@ -47,14 +47,14 @@ _LABELS = 12
 
 
 class LiveView(Callback):
-    """Shows a run while it goes on: curves of losses, time left, steps a second, memory and heat.
+    """Shows a run live: loss curves, time left, steps per second, memory and temperature.
 
         trainer.fit("train.npz", lr=0.05, epochs=20, callbacks=[odtc.LiveView()])
 
-    In a terminal or a notebook it is redrawn in place; elsewhere it is a line now and then.
+    In a terminal or a notebook it is redrawn in place; elsewhere it prints a line now and then.
 
     Args:
-        console: of rich, that it is drawn on; one on stderr by default.
+        console: console of rich to draw on; by default one on stderr.
     """
 
     @takes("odtc.LiveView", console=optional(_CONSOLE))
