@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from odtc.cli.parser_tree import actions_of, command_in, long_names
 
-# Without their dashes, as a file of options has them. No command has an option by an old name.
+# Without their dashes, as an options file has them. No command has an option by an old name.
 OLD_NAMES = {"metric": "metrics", "group": "groups"}
 
 

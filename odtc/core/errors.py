@@ -106,7 +106,7 @@ class DataError(OdtcError):
 
 
 class NumericError(OdtcError):
-    """Training left the finite numbers."""
+    """The loss, a weight or the optimizer's state became NaN or infinite."""
 
     exit_code = ExitCode.NUMERIC
 
@@ -136,7 +136,7 @@ class DeviceLostError(DeviceError):
 
 
 class DeviceBusyError(DeviceError):
-    """A device is in use by somebody else."""
+    """Another client is using the device."""
 
     exit_code = ExitCode.DEVICE_BUSY
 

@@ -1,4 +1,4 @@
-"""The file of options: where it is found, and how it is read.
+"""The options file: where it is found, and how it is read.
 
 It is `odtc.toml`, or `pyproject.toml` with a table `[tool.odtc]`, in the working folder or the
 nearest folder above that has one. Nothing in it is run.
@@ -21,7 +21,7 @@ WITHOUT = "--no-config leaves the file out"
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A file of options.
+    """An options file.
 
     Attributes:
         path: of it.

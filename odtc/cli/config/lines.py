@@ -1,4 +1,4 @@
-"""The line of a file of options at which each is given: tomllib does not tell it.
+"""The line of an options file at which each is given: tomllib does not tell it.
 
 A file that is TOML as a whole is cut into its statements, each the fewest lines that are TOML for
 themselves: `[table]`, `key = value`, or a value over several lines.

@@ -1,4 +1,4 @@
-"""The tables of a file of options, each name checked against the commands there are.
+"""The tables of an options file, each name checked against the commands there are.
 
 [compile]                              of each `odtc compile`
 [device.setup]                         of `odtc device setup`

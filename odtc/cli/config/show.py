@@ -1,4 +1,4 @@
-"""`odtc config`: the file of options, and what of it holds for a command line."""
+"""`odtc config`: the options file, and what of it holds for a command line."""
 
 import argparse
 from collections.abc import Iterator

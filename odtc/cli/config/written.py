@@ -1,4 +1,4 @@
-"""The text of a file of options, from a few answers."""
+"""The text of an options file, from a few answers."""
 
 import json
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _quoted(value: str | int | float | list[str] | None) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise UsageError(
-            "a name that is no UTF-8 cannot be written into a file of options",
+            "a name that is no UTF-8 cannot be written into an options file",
             where=repr(value),
             hint="give the file another name",
         ) from error

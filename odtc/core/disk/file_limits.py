@@ -39,7 +39,7 @@ MOST_PROPAGATED = 1 << 23
 holds each as a message of its own. Of longer ones only the shape is inferred."""
 
 MOST_CONFIG_BYTES = 64 << 10
-"""Of a file of options, `odtc.toml`: some thousand lines."""
+"""Of an options file, `odtc.toml`: some thousand lines."""
 
 MOST_PROJECT_BYTES = 1 << 20
 """Of a `pyproject.toml`, which has the tables of other programs, too."""

@@ -1,4 +1,4 @@
-"""Where a file of options is found, and which are not read."""
+"""Where an options file is found, and which are not read."""
 
 import os
 from pathlib import Path

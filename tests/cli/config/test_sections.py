@@ -1,4 +1,4 @@
-"""Names and values of a file of options, checked against the options of the commands."""
+"""Names and values of an options file, checked against the options of the commands."""
 
 import argparse
 import json
