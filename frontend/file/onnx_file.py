@@ -30,9 +30,17 @@ OLDEST_OPSET = 7
 # Since this version of the IR, initializers need not be inputs.
 FREE_INITIALIZERS = 4
 _EXPORT_HINT = "export the model again, and check that the file was copied whole"
-# What ONNX says of data files that are links, as all files in the cache of Hugging Face's hub are.
-_LINK = "symbolic link"
-_LINK_HINT = "ONNX reads no data through links: copy the files themselves, with cp -rL FOLDER COPY"
+_COPY_HINT = "ONNX reads no data through links: copy the files themselves, with cp -rL FOLDER COPY"
+# What ONNX says of files with external data, and what to do about it. All files in the cache of
+# Hugging Face's hub are links.
+_DATA_HINTS = {
+    "symbolic link": _COPY_HINT,
+    "hard links": _COPY_HINT,
+    "not regular file": "its weights are in a file of their own, which belongs next to it under "
+    "the name that it was exported with: copy or download both files",
+    "exceeds available data": "the file with its weights was not copied whole: copy it again",
+    "points outside": "export the model with its data in the model's own folder",
+}
 
 
 def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.ModelProto:
@@ -62,11 +70,7 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
             # ONNX's own code is to make another model of it, and elements go with that.
             model = _read_whole(file)
     except (DecodeError, onnx.checker.ValidationError, OSError, ValueError) as error:
-        raise mistaken(file, "ONNX model", ModelError) or ModelError(
-            f"not a readable ONNX file ({_brief(error)})",
-            where=str(file),
-            hint=_LINK_HINT if _LINK in str(error) else _EXPORT_HINT,
-        ) from error
+        raise mistaken(file, "ONNX model", ModelError) or _unreadable(file, error) from error
     require_text(model, str(file))
     untangle_names(model)
     sort_nodes(model.graph)
@@ -79,6 +83,13 @@ def load_model(path: str | os.PathLike[str], *, in_file: bool = False) -> onnx.M
     restore(model)
     _require_dense(model)
     return model
+
+
+def _unreadable(file: Path, error: Exception) -> ModelError:
+    """Of the model, or of a file with its external data."""
+    hint = next((hint for words, hint in _DATA_HINTS.items() if words in str(error)), None)
+    what = "the model's external data cannot be read" if hint else "not a readable ONNX file"
+    return ModelError(f"{what} ({_brief(error)})", where=str(file), hint=hint or _EXPORT_HINT)
 
 
 def _read_whole(file: Path) -> onnx.ModelProto:

@@ -1,5 +1,7 @@
 """Large tensors that stay in the file until they are asked for."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -218,13 +220,24 @@ def test_a_file_that_is_larger_than_any_model_is_not_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("is_in_file", [False, True])
-def test_data_that_is_a_link_is_told_with_a_way_out(tmp_path: Path, is_in_file: bool) -> None:
-    """As all files in the cache of Hugging Face's hub are."""
-    path, blob = tmp_path / "m.onnx", tmp_path / "blob"
+@pytest.mark.parametrize(
+    ("spoil", "said", "hint"),
+    [
+        # As all files in the cache of Hugging Face's hub are.
+        (lambda data, blob: (data.rename(blob), data.symlink_to(blob)), "symbolic link", "cp -rL"),
+        (lambda data, blob: blob.hardlink_to(data), "hard links", "cp -rL"),
+        (lambda data, _: data.unlink(), "m.data", "copy or download both files"),
+        (lambda data, _: (data.unlink(), data.mkdir()), "m.data", "copy or download both files"),
+        (lambda data, _: os.truncate(data, 8), "exceeds available data", "copy it again"),
+    ],
+)
+def test_data_that_cannot_be_read_is_told_with_a_way_out(
+    tmp_path: Path, spoil: Callable[[Path, Path], object], said: str, hint: str, is_in_file: bool
+) -> None:
+    path = tmp_path / "m.onnx"
     onnx.save(_model(), path, save_as_external_data=True, location="m.data", size_threshold=256)
-    (tmp_path / "m.data").rename(blob)
-    (tmp_path / "m.data").symlink_to(blob)
-    with pytest.raises(ModelError, match="symbolic link") as error:
+    spoil(tmp_path / "m.data", tmp_path / "blob")
+    with pytest.raises(ModelError, match="external data cannot be read") as error:
         load_model(path, in_file=is_in_file)
-    assert error.value.hint
-    assert "cp -rL" in error.value.hint
+    assert said in str(error.value)
+    assert hint in str(error.value.hint)
