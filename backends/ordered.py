@@ -1,12 +1,13 @@
 """A training step whose kernel calls have their order, and what there is to decide of them.
 
-    scheduled kernels ─order-phase→ calls ─recomputation_of→ Recomputation, its plans ─build→ Built
+    scheduled kernels ─order-phase─┬→ calls ─recomputation_of→ Recomputation, plans ─build→ Built
+                                   └→ calls for another number of threads ─→ their peak
 
 Plans are the caller's: nothing here looks for them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm
 
@@ -22,6 +23,7 @@ from odtc.core.ir.tensor_tags import tags_of
 from odtc.passes.checkpoint.problem import Plan, Recomputation
 from odtc.passes.contract import run_pipeline
 from odtc.passes.ir.calls import Calls, workspaces_in
+from odtc.passes.memory.operator_order import in_arena, lowest_order, peak_of
 from odtc.passes.memory.record import named
 from odtc.passes.schedule.insert_checkpoints import InsertCheckpoints
 from odtc.passes.schedule.recomputation import recomputation_of
@@ -60,6 +62,16 @@ class Ordered:
         return plan_kernels(
             self.module, self.target, self.function, origins=origins, checkpoints=checkpoints
         )
+
+    def peak_for(self, threads: int) -> int:
+        """Bytes that are alive at once in the step as it is, were it made for this many threads.
+
+        The order of calls goes by their workspaces, of which each thread has its own.
+        """
+        slots = family_of(replace(self.target, threads=threads)).slots
+        # The order of the step's own threads is a good one to begin with, and mostly the lowest.
+        tasks = Calls(self.module[self.function], workspaces_in(self.module, slots)).tasks
+        return peak_of(in_arena(tasks), lowest_order(tasks).order)
 
     @property
     def winograd_bytes(self) -> int:

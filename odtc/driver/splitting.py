@@ -23,7 +23,7 @@ from odtc.driver.parts import REFUSALS, Parts
 from odtc.driver.training import Step, differentiate
 from odtc.frontend.training import TRAIN_STEP
 from odtc.passes.checkpoint.cuts import FORMS, USUAL, Cut, KernelForm, may_be_within
-from odtc.passes.checkpoint.problem import Plan, plan_of
+from odtc.passes.checkpoint.problem import Plan
 
 # Of what the largest call needs, what a workspace has to be for a step without it to be made, too.
 _WORTH = 0.125
@@ -118,7 +118,7 @@ class Cuts:
     def _forms(self) -> Sequence[KernelForm]:
         """Of kernels, that are allowed and may help."""
         half = self._source.options.allow_half_activations
-        first = self._cut(self._parts.counts[0], USUAL, self._waits[0])
+        first = self._cut(self._parts.counts[0], USUAL, waits=self._waits[0])
         saved = first.made.ordered.winograd_bytes
         most = KernelForm(half, direct=saved >= _WORTH * first.problem.largest)
         return [form for form in FORMS if form.is_below(most)]
@@ -145,12 +145,7 @@ class Cuts:
 
     def peak_for(self, threads: int) -> int:
         """Bytes that are alive at once in the step as it is, were it made for so many threads."""
-        source = self._source
-        scheduled = self._prepared(self._parts.counts[0], USUAL).scheduled
-        # Kernels are the same for any number; the order of calls goes by their workspaces.
-        target = replace(source.target, threads=threads)
-        problem = in_order(scheduled, target, TRAIN_STEP, source.measured.times).problem
-        return plan_of(problem, range(len(problem.seconds))).peak
+        return self._cut(self._parts.counts[0], USUAL, waits=False).made.ordered.peak_for(threads)
 
     def __iter__(self) -> Iterator[Cut[Planned]]:
         """The cuts, by rising numbers of micro-batches."""
@@ -168,7 +163,7 @@ class Cuts:
             if key in known and not may_be_within(known[key], count, budget, form):
                 continue
             try:
-                cut = self._cut(count, form, waits)
+                cut = self._cut(count, form, waits=waits)
             except REFUSALS:
                 if not known:
                     raise
@@ -178,7 +173,7 @@ class Cuts:
                 known[key] = cut
             yield cut
 
-    def _cut(self, count: int, form: KernelForm, waits: bool) -> Cut[Planned]:
+    def _cut(self, count: int, form: KernelForm, *, waits: bool) -> Cut[Planned]:
         if (count, form, waits) not in self._made:
             prepared, source = self._prepared(count, form), self._source
             ordered = in_order(

@@ -11,7 +11,7 @@ may be missed, which the gap to the bound shows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 from typing import NamedTuple
@@ -118,6 +118,12 @@ class Tasks:
             if not readers & left:
                 free += size
         return free
+
+
+def in_arena(tasks: Tasks) -> Tasks:
+    """The same tasks, with no bytes for tensors that are kept: results have their own storage."""
+    sizes = [0 if tensor in tasks.kept else size for tensor, size in enumerate(tasks.sizes)]
+    return replace(tasks, sizes=tuple(sizes))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ Seconds of a call come from the caller; which results may be made again, and unt
 kernels read and what later calls change in place.
 """
 
-from dataclasses import replace
-
 import tvm
 
 from odtc.core.ir.relax_calls import operator_of
@@ -17,6 +15,7 @@ from odtc.passes.checkpoint.dependence import dependence
 from odtc.passes.checkpoint.problem import Recomputation, Storage
 from odtc.passes.graph.immediate_update import IN_PLACE
 from odtc.passes.ir.calls import Calls
+from odtc.passes.memory.operator_order import in_arena
 
 
 def recomputation_of(
@@ -46,11 +45,9 @@ def recomputation_of(
             sources = frozenset([binding.var]).union(*read)
             changes = [at for each in sources for at in calls.changes.get(each, ())]
             until[tensor] = min((at for at in changes if at > number), default=len(kernels))
-    sizes = list(calls.tasks.sizes)
     for tensor in calls.tasks.kept:
-        # A result has storage of its own.
-        until[tensor] = sizes[tensor] = 0
-    tasks = replace(calls.tasks, sizes=tuple(sizes))
+        until[tensor] = 0
+    tasks = in_arena(calls.tasks)
     times = [costs[kernel] for kernel in kernels]
     seconds, measured = (
         tuple(each.seconds for each in times),

@@ -4,9 +4,14 @@ import os
 import re
 import warnings
 
+import pytest
+import tvm
+
 import odtc
+from odtc.backends import ordered
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
+from odtc.passes.contract import Pipeline
 from tests.cli.training.digits import BATCH, Digits
 
 CORES = len(os.sched_getaffinity(0))
@@ -28,6 +33,22 @@ def test_plan_says_what_threads_cost(digits: Digits, run_json, capsys):
     said = capsys.readouterr().err
     assert "for at most 4 threads" in said
     assert re.search(r"[\d.]+ KiB with 1, [\d.]+ KiB with 2, [\d.]+ KiB with 4", said)
+
+
+def test_what_threads_cost_takes_no_other_kernels(
+    digits: Digits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of large nets, making their loops takes most of the time of a plan."""
+    run, counted = ordered.run_pipeline, []
+
+    def counting(passes: Pipeline, module: tvm.IRModule) -> tvm.IRModule:
+        counted.append(passes)
+        return run(passes, module)
+
+    monkeypatch.setattr(ordered, "run_pipeline", counting)
+    found = odtc.plan(digits.model, "host-cpu{threads=4}", batch=BATCH, micro_batches=1)
+    assert len(found.by_threads) == 4
+    assert len(counted) == 1
 
 
 def test_inspect_says_for_how_many(digits: Digits, capsys):
