@@ -44,7 +44,7 @@ def _bandwidth(value: str) -> int:
     except ValueError:
         found = 0.0
     if not 1 <= found <= _FASTEST:
-        raise ValueError("bytes a second, such as 5e8")
+        raise ValueError("bytes per second, such as 5e8")
     return int(found)
 
 

@@ -157,7 +157,7 @@ def checked_axis(axis: int, rank: int, where: str) -> int:
     """
     if not -rank <= axis < rank:
         raise UsageError(
-            f"the batch axis {axis} is none of {rank} dimensions",
+            f"the batch axis {axis} is outside the {rank} dimensions",
             where=where,
             hint="give an axis that it has, or none: --batch-axis NAME=none",
         )

@@ -46,9 +46,10 @@ def take_gradient(model: onnx.ModelProto) -> tuple[onnx.ModelProto, GradientNode
     names = tuple(map(bytes.decode, attributes(node)["xs"]))  # type: ignore[arg-type]
     if len(nodes) > 1 or not fed.issuperset(names) or read.intersection(node.output):
         raise UnsupportedError(
-            "a Gradient node is supported once, by inputs of the graph, where nothing reads it",
+            "only one Gradient node is supported, with respect to inputs of the graph, and no node "
+            "may read its outputs",
             where=f"node {node.name or node.output[0]}",
-            hint="take the Gradient nodes out: odtc derives the training step by itself",
+            hint="remove the Gradient nodes: odtc derives the training step itself",
         )
     y = str(attributes(node)["y"])
     kept = onnx.ModelProto()

@@ -75,10 +75,11 @@ def bind(
     if asked.batch is not None and not places:
         held = ", ".join(name for name in constants if axes.get(name) is not None)
         raise UsageError(
-            f"a batch of {asked.batch} is given, and what holds it is set: {held}; nothing that is "
-            "fed has samples",
+            f"a batch of {asked.batch} is given, but each input that holds it is set to a value: "
+            f"{held}; no input that is fed has samples",
             where=f"input {held}",
-            hint="feed it, or leave --batch out; --batch-axis NAME=AXIS says where else it is",
+            hint="feed it, or leave --batch out; if another input holds the batch, pass "
+            "--batch-axis NAME=AXIS",
         )
     exported = [feed.dims[axis] for feed in feeds if (axis := axes.get(feed.name)) is not None]
     fixed = next((dim for dim in exported if isinstance(dim, int)), None)
@@ -239,7 +240,7 @@ def check_batch_axes(batch_axes: Axes, known: Sequence[str]) -> None:
     for name in batch_axes:
         if name not in known:
             raise UsageError(
-                f"the model has no input or output {name!r} to say the batch axis of",
+                f"the model has no input or output {name!r}, whose batch axis is given",
                 hint=f"{did_you_mean(name, known)}it has {', '.join(known)}",
             )
 

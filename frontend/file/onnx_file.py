@@ -36,7 +36,7 @@ _COPY_HINT = "ONNX reads no data through links: copy the files themselves, with 
 _DATA_HINTS = {
     "symbolic link": _COPY_HINT,
     "hard links": _COPY_HINT,
-    "not regular file": "its weights are in a file of their own, which belongs next to it under "
+    "not regular file": "its weights are in a separate file, which must be next to it under "
     "the name that it was exported with: copy or download both files",
     "exceeds available data": "the file with its weights was not copied whole: copy it again",
     "points outside": "export the model with its data in the model's own folder",

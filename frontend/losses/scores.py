@@ -28,10 +28,10 @@ def require_loss(graph: Graph, output: str) -> None:
     losses = [name for name in graph.outputs if math.prod(graph.shapes.get(name, (0,))) == 1]
     instead = f"take {losses[0]}=in-model; or " if losses else ""
     raise ModelError(
-        f"in-model takes an output for the loss; {output!r} {list(shape)} are scores of {layer}",
+        f"in-model takes an output as the loss; {output!r} {list(shape)} holds scores of {layer}",
         where=f"output {output}",
-        hint=f"{instead}compare them with labels by a loss such as cross-entropy; or let the "
-        "model take the labels as an input and return its loss, one number",
+        hint=f"{instead}use a loss that compares them with labels, such as cross-entropy; or let "
+        "the model take the labels as an input and return its loss as one number",
     )
 
 

@@ -132,8 +132,8 @@ class Update:
             object.__setattr__(self, "loss_scale", parse_loss_scale(self.loss_scale))
         if not isinstance(self.loss_scale, LossScale | None):
             raise UsageError(
-                f"loss_scale {self.loss_scale!r} is neither a LossScale nor its text",
-                hint=f"write such as dynamic, or LossScale(initial={self.loss_scale!r})",
+                f"loss_scale {self.loss_scale!r} is neither a LossScale nor a string",
+                hint=f"write, for example, dynamic or LossScale(initial={self.loss_scale!r})",
             )
         if self.on_nonfinite not in (None, *_ON_NONFINITE):
             raise UsageError(

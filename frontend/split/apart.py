@@ -124,7 +124,7 @@ class _Walk:
         if node.proto.op_type == "Slice" and spans(node) != spans(other):
             given = None
         if given is None:
-            raise _refused("nothing shows that it computes each sample alone", node.proto)
+            raise _refused("nothing shows that it computes each sample independently", node.proto)
         for slot, (name, place) in enumerate(zip(node.proto.output, given, strict=False)):
             if slot and not node.is_read(slot):
                 continue

@@ -113,7 +113,7 @@ def as_said(located: Located, graph: Graph, names: Mapping[str, int], batch_axes
                 f"the batch axis {axis} is given; the samples lie along axis {place.axis} of "
                 f"{list(shape)}",
                 where=f"output {name}",
-                hint=f"leave it out, or say --batch-axis {name}={place.axis}",
+                hint=f"leave it out, or pass --batch-axis {name}={place.axis}",
             )
         outputs[number] = place or _place_in(shape, said, samples_of(graph), name)
     return Located(tuple(outputs), located.labels, refusals)

@@ -35,8 +35,8 @@ def read_patterns(option: str, text: str | None, kind: type[Number]) -> Patterns
         if not (glob and colon and 0 < value < float("inf")):
             wanted = "a whole number of at least 1" if kind is int else "a number above 0"
             raise UsageError(
-                f"{option} {text!r}: {pair!r} is no glob with {wanted}",
-                hint=f"write such as {option}=*q_proj*:4|*down_proj*:16",
+                f"{option} {text!r}: {pair!r} is not a glob with {wanted}",
+                hint=f"write, for example, {option}=*q_proj*:4|*down_proj*:16",
             )
         found.append((glob, value))
     return tuple(found)

@@ -51,8 +51,8 @@ def require_finite(
                 f"{wrong.size:,} of {value.size:,} elements of {name!r} are {wrong.flat[0]} in the "
                 "model: no step can train it",
                 where=f"initializer {name}",
-                hint=f"freeze it if it is meant to be so, such as a mask: --freeze {name}; else "
-                "export the model with weights that are finite",
+                hint=f"freeze it if this is intended, as in a mask: --freeze {name}; otherwise "
+                "export the model with finite weights",
             )
 
 

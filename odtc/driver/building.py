@@ -103,13 +103,14 @@ def _check_half_activations(budget: int | str | None) -> None:
     """
     if budget is None:
         raise UsageError(
-            "activations are stored as float16 only to keep within a budget, and there is none",
+            "activations are stored as float16 only to keep within a budget, and no budget is "
+            "given",
             where="allow_half_activations",
             hint="give a memory budget, such as 64MiB; --precision mixed needs none",
         )
     if budget == AUTO:
         raise UsageError(
-            "the plans of auto give the same bits, and those with float16 would give others",
+            "the plans of auto give bit-identical results, which plans with float16 would not",
             where="allow_half_activations",
             hint="give a memory budget in bytes; --precision mixed goes with auto",
         )

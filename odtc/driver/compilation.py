@@ -43,7 +43,7 @@ def compile_step(
     """
     if options.offload and budget is None:
         raise UsageError(
-            "tensors wait in storage only to keep within a budget, and there is none",
+            "tensors wait in storage only to keep within a budget, and no budget is given",
             where="offload",
             hint="give a memory budget, such as 64MiB or auto",
         )

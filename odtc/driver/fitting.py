@@ -150,8 +150,8 @@ def _too_small(source: Source, cuts: Cuts, budget: int, progress: Progress) -> B
     mixed = "" if source.saves_half else " or --precision mixed"
     hint = f"give a larger budget, a smaller batch{mixed}, or freeze layers"
     return BudgetError(
-        f"the step needs at least {cut.floor:,} bytes beside its parameters; the budget is "
-        f"{budget:,}",
+        f"the step needs at least {cut.floor:,} bytes in addition to its parameters; the budget "
+        f"is {budget:,}",
         where=cut.made.name_of(task),
         hint=f"{hint}{_way_out(source, cuts, cut.floor, progress)}",
         least=cut.floor,

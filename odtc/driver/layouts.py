@@ -78,8 +78,8 @@ def layout_choice(target: Target, layout: str, *, is_mixed: bool, is_tight: bool
         text = Path(layout).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # of a name with a NUL, or of what is no text
         raise UsageError(
-            f"the layout {layout!r} is none of {AUTO}, {CHEAPEST} and {ONNX}, and no plan that can "
-            f"be read ({error})",
+            f"the layout {layout!r} is not {AUTO}, {CHEAPEST} or {ONNX}, nor a plan that can be "
+            f"read ({error})",
             where="layout",
             hint="`odtc inspect ART --layouts` prints a plan",
         ) from error

@@ -27,7 +27,7 @@ def parse_plan(text: str, where: str) -> dict[str, str]:
         if not words:
             continue
         if len(words) != _WORDS or words[0] in found:
-            what = "is no operator and layout"
+            what = "is not an operator and a layout"
             what = "names an operator again" if words[0] in found else what
             raise UsageError(
                 f"line {number} {what}: {line.strip()!r}",

@@ -41,7 +41,8 @@ def plan_within(manifest: Manifest, budget: int) -> StepPlan:
             return plan
     least = manifest.budget_of(manifest.plans[-1])
     raise BudgetError(
-        f"the step needs at least {least:,} bytes beside the parameters; the budget is {budget:,}",
+        f"the step needs at least {least:,} bytes in addition to the parameters; the budget is "
+        f"{budget:,}",
         hint="give a larger budget, or compile the model with --memory-budget auto, or for a "
         "smaller batch",
         least=least,

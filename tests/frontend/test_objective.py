@@ -118,7 +118,7 @@ def test_beside_a_loss_in_the_model_another_output_is_evaluated() -> None:
 
 @pytest.mark.parametrize("closing", ["Identity", "Softmax", "Sigmoid"])
 def test_scores_are_no_loss(closing: str) -> None:
-    with pytest.raises(ModelError, match=r"'y' \[2, 5\] are scores of -> m") as failure:
+    with pytest.raises(ModelError, match=r"'y' \[2, 5\] holds scores of -> m") as failure:
         joined(closed_by(closing), "in-model")
     assert "cross-entropy" in str(failure.value.hint)
     biased = model_of(

@@ -281,7 +281,10 @@ def test_a_plan_is_read_without_its_comments() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("t0_\n", "line 1 is no operator"), ("a NHWC\na NCHW\n", "line 2 names an operator again")],
+    [
+        ("t0_\n", "line 1 is not an operator"),
+        ("a NHWC\na NCHW\n", "line 2 names an operator again"),
+    ],
 )
 def test_a_plan_that_is_none_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -35,7 +35,7 @@ def parse_bytes(text: str | float, what: str) -> int:
         raise UsageError(
             f"{shown(text)} is not a positive number of bytes",
             where=what,
-            hint="write such as 64MiB, 1.5GB or 1048576",
+            hint="write, for example, 64MiB, 1.5GB or 1048576",
         )
     return size
 

@@ -165,7 +165,8 @@ def make_choice(what: str, text: str, choices: Mapping[str, type[T]], example: s
         return kind(**options)
     except UsageError as error:
         raise UsageError(
-            f"the {what} {text}: {error.what}", hint=error.hint or f"write such as {example}"
+            f"the {what} {text}: {error.what}",
+            hint=error.hint or f"write, for example, {example}",
         ) from error
 
 

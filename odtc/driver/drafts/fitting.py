@@ -41,7 +41,7 @@ def wants_mixed(options: StepOptions) -> bool:
 def _check_offload(target: Target, options: StepOptions) -> None:
     if options.offload and target.kind != CPU:
         raise UnsupportedError(
-            f"tensors of {target.name} cannot wait in storage: its GPU reads no files",
+            f"tensors of {target.name} cannot wait in storage: its GPU cannot read files",
             where="offload",
             hint="leave --offload out, or compile for a CPU",
         )

@@ -135,6 +135,6 @@ odtc_code odtc_set_budget(odtc_trainer *t, uint64_t bytes) {
     return odtc_leave_arena(t);
   }
   return odtc_fail(&t->problem, ODTC_BUDGET,
-                   "the step needs at least %llu bytes beside the parameters; the budget is %llu",
+                   "the step needs at least %llu bytes in addition to the parameters; the budget is %llu",
                    (unsigned long long)least, (unsigned long long)bytes);
 }

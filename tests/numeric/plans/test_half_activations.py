@@ -134,8 +134,8 @@ def test_plans_say_what_is_float16(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "there is none"),
-        ({"memory_budget": "auto"}, "the same bits"),
+        ({}, "no budget is given"),
+        ({"memory_budget": "auto"}, "bit-identical results"),
         ({"memory_budget": "1MiB", "precision": "mixed"}, "mixed precision"),
     ],
 )
