@@ -26,12 +26,12 @@ def check_threads(threads: int | None, cores: str | None, target: Target) -> Non
         parse_cores(cores)
     if threads is not None and threads < 1:
         raise UsageError(
-            f"threads {threads} is below 1", hint="give a number from 1 to that of the cores"
+            f"threads {threads} is below 1", hint="give a number from 1 to the number of cores"
         )
     most = target.threads
     if threads is not None and most is not None and threads > most:
         raise UsageError(
-            f"threads {threads} is above {most}, for which the artifact is compiled",
+            f"threads {threads} is above {most}, the number that the artifact is compiled for",
             hint=f"compile it for a target with threads={threads}, or give fewer",
         )
 

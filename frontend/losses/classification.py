@@ -189,9 +189,9 @@ def classes_of(loss: CrossEntropy | NLL, output: TensorSpec, place: Place | None
         raise ModelError(
             f"{loss.name} along axis {loss.axis} does not fit {output}: axis {batch} is the batch",
             where=f"output {output.name}",
-            hint=f"say along which axis the classes lie, of {', '.join(map(str, others))}: "
-            f"{loss.name}{{axis={others[-1] - rank}}} for the last of them; or where the samples "
-            f"lie, if not there: --batch-axis {output.name}=AXIS, or that of an input",
+            hint=f"give the axis of the classes, one of {', '.join(map(str, others))}: "
+            f"{loss.name}{{axis={others[-1] - rank}}} for the last one; or the axis of the "
+            f"samples, if it is another: --batch-axis {output.name}=AXIS, or INPUT=AXIS",
         )
     count = output.shape[loss.axis]
     if loss.weight is not None and len(loss.weight) != count:

@@ -123,7 +123,7 @@ def _checked(terms: Sequence[Term]) -> tuple[Term, ...]:
         raise UsageError("no loss is given", hint="give one, such as cross-entropy")
     if len(terms) > 1 and None in outputs:
         raise UsageError(
-            "of several losses each needs its output",
+            "with several losses, each needs an output",
             hint="write OUTPUT=LOSS, such as logits=cross-entropy",
         )
     twice = next((name for name in outputs if outputs.count(name) > 1), None)

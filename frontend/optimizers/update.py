@@ -153,10 +153,10 @@ class Update:
         """
         if self.on_nonfinite == STOP:
             raise UsageError(
-                f"on_nonfinite {STOP!r} with {what}: where gradients overflow, a loss scale "
-                "shrinks, and leaves the update out",
-                hint="leave on_nonfinite out: a run says how many updates were left out, and ends "
-                "where the scale cannot shrink any more",
+                f"on_nonfinite {STOP!r} with {what}: when gradients overflow, a loss scale "
+                "shrinks and the update is left out",
+                hint="leave on_nonfinite out: a run reports how many updates were left out, and "
+                "ends when the scale cannot shrink any further",
             )
 
     @property

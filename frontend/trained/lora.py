@@ -102,9 +102,9 @@ class LoRA:
         check_options(self)
         if self.dora and self.dropout:
             raise UsageError(
-                f"adapters with dora have no dropout, which is {self.dropout:g}",
-                hint="leave one of them out: the layer itself would be computed a second time, "
-                "from what the dropout leaves",
+                f"adapters with dora cannot have dropout, which is {self.dropout:g}",
+                hint="leave one of them out: the layer itself would have to be computed a second "
+                "time, on its input after dropout",
             )
 
         self._ranks()
@@ -184,8 +184,9 @@ def adapt(graph: Graph, lora: LoRA, selection: Selection) -> tuple[Selection, tu
     if not layers:
         raise UsageError(
             "LoRA: no weight of a layer is left for an adapter: a weight that is trained gets "
-            "none, nor does the last layer by itself",
-            hint="train less beside the adapters, or name the targets, such as targets=*.query*",
+            "none, nor does the last layer by default",
+            hint="train less in addition to the adapters, or name the targets, such as "
+            "targets=*.query*",
         )
     lora.require_matches({layer.weight for layer in layers})
     for layer in layers:
@@ -264,7 +265,7 @@ def _check(graph: Graph, layer: Layer, rank: int, selection: Selection) -> None:
     if layer.weight in selection.trained:
         raise UsageError(
             f"{layer.weight!r} is to be trained and has an adapter: an adapted weight is frozen",
-            hint="narrow the targets, or what is trained beside the adapters",
+            hint="narrow the targets, or what is trained in addition to the adapters",
         )
 
 

@@ -168,10 +168,11 @@ def frozen_axes(graph: Graph, selection: Selection) -> dict[str, int]:
     found = {name: axis for name, axis in term_axes(graph).items() if name not in selection.trained}
     if not found:
         raise UsageError(
-            "there is nothing to quantize: no matrix that products or embeddings read is frozen",
+            "there is nothing to quantize: no matrix that a product or an embedding reads is "
+            "frozen",
             where="quantize",
-            hint="train adapters beside the weights, --lora rank=8, or a part of them: --train "
-            "GLOB; weights that are trained stay float32",
+            hint="train adapters in addition to the weights (--lora rank=8), or only some of the "
+            "weights (--train GLOB); weights that are trained stay float32",
         )
     return found
 

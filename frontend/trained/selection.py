@@ -126,7 +126,7 @@ def _untrained(graph: Graph) -> str:
         return "; ".join((*graph.untrainable, f"it has {listed(doubtful)}", _BY_NAME))
     if graph.untrainable:
         return "; ".join(graph.untrainable)
-    return f"it has no tensor that odtc takes for a parameter; {_BY_NAME}"
+    return f"it has no tensor that odtc treats as a parameter; {_BY_NAME}"
 
 
 def _frozen_statistics(graph: Graph, trained: Parts) -> frozenset[str]:

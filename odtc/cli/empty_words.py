@@ -22,7 +22,7 @@ def check_filled(words: Sequence[str]) -> None:
         if not word or (is_option and equals and not value):
             said = name or (before if before.startswith("-") else "")
             raise UsageError(
-                f"{said} is given an empty text" if said else "an argument is an empty text",
-                hint="set the variable of the shell that it comes from, or leave it out",
+                f"{said} is given an empty string" if said else "an argument is an empty string",
+                hint="set the shell variable that it comes from, or leave it out",
             )
         before = word

@@ -127,7 +127,7 @@ class Parser(argparse.ArgumentParser):
         hint = did_you_mean(near["given"], known) if near else ""
         if "required" in message:
             hint = unknown_beside(self, self._words)
-        raise UsageError(message, hint=f"{hint}`{self.prog} --help` shows what there is")
+        raise UsageError(message, hint=f"{hint}`{self.prog} --help` shows what is available")
 
 
 def exit_codes() -> dict[ExitCode, str]:

@@ -12,8 +12,8 @@ SPOKEN = {
     "trainer.load_checkpoint takes up all of it": "--checkpoint with --resume takes up all of it",
     "trainer.set_adapter before fit chooses": "--adapter NAME chooses",
     "trainer.set_adapter changes that": "--adapter NAME changes that",
-    "trainer.load_checkpoint takes it up, and add_adapter adds one to it; or set_adapter of one "
-    "that it has": "--adapter NAME takes one that it has, or adds a new one",
+    "load it with trainer.load_checkpoint, and add one to it with add_adapter; or switch to one "
+    "that it has with set_adapter": "--adapter NAME takes one that it has, or adds a new one",
     "trainer.add_adapter(name) adds one": "--adapter NAME of a run adds one",
     "trainer.delete_adapter(name) leaves it out": "give a --checkpoint without it",
 }

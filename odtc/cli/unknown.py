@@ -30,7 +30,7 @@ def unknown_options(
         near = f"{first} is an option of {', '.join(f'odtc {name}' for name in others)}; "
     return UsageError(
         f"unrecognized arguments: {' '.join(unknown)}",
-        hint=f"{near}`odtc {command} --help` shows what there is",
+        hint=f"{near}`odtc {command} --help` shows what is available",
     )
 
 

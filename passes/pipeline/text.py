@@ -161,11 +161,10 @@ def _options(
     for key, value in given.items():
         field = key.replace("-", "_")
         if field not in shown:
-            known = ", ".join(each.replace("_", "-") for each in shown) or "none"
+            known = ", ".join(each.replace("_", "-") for each in shown)
+            listed = f"its options are {known}" if known else "it has no options"
             near = did_you_mean(key, shown)
-            raise UsageError(
-                f"the pass {name} has no option {key!r}", hint=f"{near}its options are {known}"
-            )
+            raise UsageError(f"the pass {name} has no option {key!r}", hint=f"{near}{listed}")
         yield field, _value(f"the pass {name}'s option {key}", value, shown[field])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from odtc.core.adapters import from_peft
 from odtc.core.errors import ArtifactError
 
-_HINT = "take adapters of the same model, rank and targets"
+_HINT = "use adapters of the same model, rank and targets"
 
 
 def fitted(
@@ -49,5 +49,5 @@ def _side(shapes: Mapping[str, tuple[int, ...]], name: str) -> str:
     """A tensor's shape as PEFT lays it out, as files have it."""
     shape = shapes.get(name)
     if shape is None:
-        return "not there"
+        return "missing"
     return str(list(shape[::-1] if len(shape) == 2 else shape))

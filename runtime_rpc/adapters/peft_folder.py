@@ -120,7 +120,7 @@ def read_folder(
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         warn_caller(
             f"{path}: the folder holds the adapters, but not {', '.join(missing[:_SHOWN])}{more}, "
-            "which the step trains beside them: those stay as they are"
+            "which the step trains in addition to them: those stay as they are"
         )
     return found
 

@@ -20,7 +20,7 @@ _FROZEN = (
     "but this step does not train them, and its export_peft leaves them out; compile with --train "
     "for these names, too"
 )
-_HINT = "train other parameters beside the adapters, or export the model with merge=False"
+_HINT = "train other parameters in addition to the adapters, or export the model with merge=False"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,8 @@ def _is_bias(item: Argument) -> bool:
 
 def _refuse(name: str, reason: str) -> NoReturn:
     raise UnsupportedError(
-        f"a folder of PEFT cannot hold {name}, which is trained beside the adapters: {reason}",
+        f"a folder of PEFT cannot hold {name}, which is trained in addition to the adapters: "
+        f"{reason}",
         hint=_HINT,
     )
 

@@ -29,7 +29,7 @@ def stored_tensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
         raise ArtifactError(
             f"the adapters are damaged ({error})",
             where=str(path),
-            hint="take adapters of the same model, rank and targets",
+            hint="use adapters of the same model, rank and targets",
         ) from error
     return metadata, stored
 

@@ -49,7 +49,7 @@ def trained_beside(manifest: Manifest) -> str:
         return ""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (
-        f"the adapters' file does not hold what was trained beside them: "
+        f"the adapters' file does not hold what was trained in addition to them: "
         f"{', '.join(names[:_SHOWN])}{more}; a model that is exported with merge=False, or "
         "--no-merge, does"
     )
@@ -92,9 +92,9 @@ def read_adapters(
     metadata, stored = stored_tensors(Path(path))
     if metadata.get("model_sha256", manifest.model_sha256) != manifest.model_sha256:
         raise ArtifactError(
-            f"the adapters are of another model than {manifest.model}",
+            f"the adapters are of a model other than {manifest.model}",
             where=where,
-            hint="take adapters of the same model, rank and targets",
+            hint="use adapters of the same model, rank and targets",
         )
     found = fitted(stored, expected, where)
     _check_scale(metadata.get("scale"), manifest, where)

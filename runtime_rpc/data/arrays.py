@@ -38,8 +38,8 @@ _SAID_BYTES = 256 << 20
 _HINT = "save it with numpy.savez: an array for each input, and the labels as y"
 
 _OBJECTS = (
-    "arrays of Python objects are pickles, which run what their author likes when they are loaded; "
-    "save numbers, y.astype(int), or texts, y.astype(str)"
+    "arrays of Python objects are pickles, which can run any code when they are loaded; save "
+    "numbers, y.astype(int), or strings, y.astype(str)"
 )
 
 # From the names of all arrays of a file to those that are read.

@@ -20,7 +20,7 @@ READ = (
 """What is read, for a message."""
 _SAVE = "numpy.savez('data.npz', x=x, y=y)"
 _PICKLE = (
-    "a pickle runs what its author likes when it is loaded, so odtc loads none; if you trust it, "
+    "a pickle can run any code when it is loaded, so odtc loads none; if you trust it, "
     f"save its arrays in Python: {_SAVE}"
 )
 _GZIP = b"\x1f\x8b"
@@ -74,8 +74,9 @@ _KINDS = (
         (b"\0\0\x08\x01", b"\0\0\x08\x03"),
     ),
     Foreign(
-        "an array alone",
-        "give the folder that it is in, with an array for each input and label, as x.npy and y.npy",
+        "a single array",
+        "give the folder that it is in, with an array for each input and label, such as x.npy and "
+        "y.npy",
         (b"\x93NUMPY",),
     ),
     Foreign(

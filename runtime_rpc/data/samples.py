@@ -265,7 +265,7 @@ def _check_samples(array: np.ndarray, item: Argument, samples: int, where: str) 
     if array.shape != wanted.shape:
         along = "the same for all samples"
         if item.place:
-            along = f"of {samples} samples along axis {item.place.axis}"
+            along = f"with {samples} samples along axis {item.place.axis}"
         raise DataError(
             f"{printable(item.spec.name)} has shape {list(array.shape)}; "
             f"the step takes {list(wanted.shape)}, {along}",

@@ -224,7 +224,7 @@ class Stream:
             raise DataError(
                 f"the data holds {len(self.source)} samples; a step takes {self.batch}",
                 where=self.source.where,
-                hint=f"bring more, or compile with a --batch of at most {len(self.source)}",
+                hint=f"provide more, or compile with a --batch of at most {len(self.source)}",
             )
         # Two epochs may meet in a batch.
         self._of_epoch = lru_cache(2)(lambda epoch: self.source.order(self.seed, epoch))

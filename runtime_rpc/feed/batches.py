@@ -53,8 +53,9 @@ def named_arrays(
             )
         return {names[0]: as_array(feed, _where(what, names[0]))}
     if set(feed) - set(ignored) != set(names) - set(ignored):
+        fed = ", ".join(sorted(map(str, feed)))
         raise DataError(
-            f"the {what}s fed are {', '.join(sorted(map(str, feed))) or 'none'}",
+            f"the {what}s fed are {fed}" if fed else f"no {what}s are fed",
             hint=f"feed {', '.join(names) or 'none'}",
         )
     return {name: as_array(feed[name], _where(what, name)) for name in names}
@@ -334,6 +335,6 @@ def count_samples(arrays: Mapping[Argument, np.ndarray], where: str | None = Non
         raise DataError(
             f"the arrays hold different numbers of samples, or none: {said}",
             where=where,
-            hint="each needs one entry a sample",
+            hint="each needs one entry per sample",
         )
     return next(iter(counts.values()), 0)

@@ -117,14 +117,14 @@ def _how_to_ignore(label: int, classes: Classes, *, is_inside: bool) -> str:
     """A hint for a label that people use to leave a sample out of the loss."""
     if label >= 0 and label != _VOID:
         return ""
-    instead = f", in place of {classes.ignored}" if classes.ignored is not None else ""
+    instead = f" instead of {classes.ignored}" if classes.ignored is not None else ""
     # An option would put another loss in the place of the model's own.
     how = (
         f"export the model with ignore_index={label} in its loss"
         if is_inside
         else f"compile with --loss 'cross-entropy{{ignore-index={label}}}'"
     )
-    return f"; a loss ignores the label {label} where it is told so{instead}: {how}"
+    return f"; to ignore the label {label}{instead}, {how}"
 
 
 def _sample_of(array: np.ndarray, element: int, place: Place) -> int:

@@ -168,7 +168,7 @@ class Passes:
                     hint="give what can be gone through again, as a list or a DataLoader, and no "
                     "generator that is used up"
                     if before
-                    else "bring more samples",
+                    else "provide more samples",
                 )
             self.left = self._samples(rest) if rest else 0
             self.ends.append(taken)

@@ -16,7 +16,6 @@ def check_adapter_name(name: str) -> None:
     """
     if not ADAPTER_NAME.fullmatch(name):
         raise UsageError(
-            f"{shown(name)} is no name of an adapter",
-            hint="give 1 to 64 letters, digits, and _, - and ., of which the first is a letter or "
-            "a digit",
+            f"{shown(name)} is not a valid adapter name",
+            hint="give 1 to 64 letters, digits, _, - and ., starting with a letter or a digit",
         )

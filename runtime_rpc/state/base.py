@@ -22,11 +22,11 @@ from odtc.core.specs import Argument, Role
 _NAMES = "base_names_sha256"
 _SHOWN = 16
 _OTHER_HINT = (
-    "load it with an artifact of the weights that it was trained over, quantised as they were, or "
-    "not at all; or "
-    "take its weights alone over these: trainer.export_peft there, and trainer.load_adapters here"
+    "load it with an artifact of the weights that it was trained over, quantised as they were, if "
+    "at all; or use only its weights, over these: trainer.export_peft there, and "
+    "trainer.load_adapters here"
 )
-_NOT_SAID = "that it is this one was not checked"
+_NOT_SAID = "whether it is this one was not checked"
 
 
 class Base:
@@ -84,8 +84,8 @@ class Base:
             )
         elif said != self.hash:
             raise ArtifactError(
-                f"the adapter was trained over another base: the hash of that is {said[:_SHOWN]}, "
-                f"and of the frozen weights here {self.hash[:_SHOWN]}",
+                f"the adapter was trained over another base: its hash is {said[:_SHOWN]}; "
+                f"the frozen weights here have the hash {self.hash[:_SHOWN]}",
                 where=os.fspath(path),
                 hint=_OTHER_HINT,
             )
@@ -117,8 +117,9 @@ class Base:
         note = self._note(metadata, names)
         if not note and self._frozen and metadata[BASE] != self.hash:
             note = (
-                f"the adapters were trained over another base: the hash of that is "
-                f"{metadata[BASE][:_SHOWN]}, and of the frozen weights here {self.hash[:_SHOWN]}"
+                f"the adapters were trained over another base: its hash is "
+                f"{metadata[BASE][:_SHOWN]}; the frozen weights here have the hash "
+                f"{self.hash[:_SHOWN]}"
             )
         if note:
             warn_caller(f"{os.fspath(path)}: {note}")
@@ -132,7 +133,7 @@ class Base:
         if metadata.get(_NAMES) != self._names:
             return (
                 "the adapters were trained over a base of other weights, such as quantised in "
-                "another way or not at all, or where others are trained beside them: "
+                "another way or not at all, or where others are trained in addition to them: "
                 f"{_NOT_SAID}"
             )
         return ""

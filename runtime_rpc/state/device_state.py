@@ -289,8 +289,8 @@ class DeviceState:
             warn_caller(f"{os.fspath(path)}: the checkpoint has no {_listed(dropped)}: dropped")
         if len(self._adapters) > 1 and found.adapters.active != self._active:
             warn_caller(
-                f"{os.fspath(path)}: the adapter {found.adapters.active!r} is at work in it, where "
-                f"{self._active!r} was; trainer.set_adapter changes that"
+                f"{os.fspath(path)}: the checkpoint uses the adapter {found.adapters.active!r} "
+                f"instead of {self._active!r}; trainer.set_adapter changes that"
             )
 
     def _check_shared(self, found: Mapping[str, np.ndarray], what: str, where: str) -> None:
@@ -304,9 +304,9 @@ class DeviceState:
             name = item.spec.name
             if name in found and not np.array_equal(self._read(item)[name], found[name]):
                 raise ArtifactError(
-                    f"{what} another {name}, which is frozen, and adapters share it",
+                    f"{what} another {name}, which is frozen and shared by the adapters",
                     where=where,
-                    hint="give it to a trainer of its own",
+                    hint="give it to a separate trainer",
                 )
 
     @property

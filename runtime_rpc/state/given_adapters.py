@@ -37,7 +37,7 @@ def given_adapters(
         names = [*read_adapter_steps(path)]
         of = f" of the adapters {', '.join(names)}" if len(names) > 1 else ""
         raise ArtifactError(
-            f"it is a checkpoint{of} with their base, and no file of adapters alone",
+            f"it is a checkpoint{of} with their base, not a file of adapters alone",
             where=os.fspath(path),
             hint="load it whole: trainer.load_checkpoint, or --checkpoint with --adapter NAME; "
             "trainer.save_adapter(path, name) then writes one of them alone",

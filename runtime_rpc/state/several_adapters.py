@@ -143,9 +143,9 @@ class SeveralAdapters(ExportableState):
         self._check_known(name)
         if name == self.active_adapter:
             raise UsageError(
-                f"the adapter {name!r} is at work",
+                f"the adapter {name!r} is in use",
                 where="delete_adapter",
-                hint="set_adapter of another one, and delete it then",
+                hint="switch to another one with set_adapter, then delete it",
             )
         del self._adapters[name]
 
@@ -171,11 +171,11 @@ class SeveralAdapters(ExportableState):
                     )
             elif self._active not in there:
                 raise UsageError(
-                    f"the checkpoint has the adapters {names}, and not {self._active!r}, which is "
-                    "at work",
+                    f"the checkpoint has the adapters {names}, but not {self._active!r}, which is "
+                    "in use",
                     where=where,
-                    hint="trainer.load_checkpoint takes it up, and add_adapter adds one to it; or "
-                    "set_adapter of one that it has",
+                    hint="load it with trainer.load_checkpoint, and add one to it with "
+                    "add_adapter; or switch to one that it has with set_adapter",
                 )
             else:
                 found = with_at_work(found, self._active, self._manifest)
@@ -197,7 +197,7 @@ class SeveralAdapters(ExportableState):
         if lost := [name for name, (steps, mine) in there.items() if steps and not mine]:
             raise UsageError(
                 f"the checkpoint has the adapters {', '.join(found)}, and this run would replace "
-                f"it without the steps of {', '.join(lost)}",
+                f"it and lose the steps of {', '.join(lost)}",
                 where=os.fspath(path),
                 hint="give another file, or remove this one; a run of a trainer that has loaded it "
                 "keeps them",
@@ -241,6 +241,7 @@ def _check_new(name: str, known: Collection[str]) -> None:
     check_adapter_name(name)
     if name in known:
         raise UsageError(
-            f"there is an adapter {name!r} already",
-            hint="trainer.set_adapter(name) goes on with it; trainer.delete_adapter(name) drops it",
+            f"there is already an adapter {name!r}",
+            hint="trainer.set_adapter(name) continues with it; trainer.delete_adapter(name) "
+            "deletes it",
         )

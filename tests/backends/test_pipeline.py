@@ -169,7 +169,7 @@ WRONG = {
     "fuse-named{most=few}": "option most is 'few', which is not a whole number",
     "fuse-named{most=-3}": "option most -3 is below 0",
     "half-in-memory{computes=1}": "option computes is '1', which is not a switch",
-    "tvm.FuseTIR{label=x}": "the pass tvm.FuseTIR has no option 'label'.*its options are none",
+    "tvm.FuseTIR{label=x}": "the pass tvm.FuseTIR has no option 'label'.*it has no options",
     "by-kernel{passes=x}": "the pass by-kernel has no option 'passes'",
     "join-reshapes(tvm.FuseTIR)": "join-reshapes has no passes in parentheses",
     "by-kernel(tvm.FuseTIR,compact)": "unknown pass 'compact'",

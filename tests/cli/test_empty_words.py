@@ -26,7 +26,7 @@ def test_an_empty_word_is_not_as_if_it_were_not_there(
 ) -> None:
     assert main(words) == ExitCode.USAGE
     told = capsys.readouterr()
-    assert told.err.startswith(f"error: {said} an empty text\n  hint: set the variable")
+    assert told.err.startswith(f"error: {said} an empty string\n  hint: set the shell variable")
     assert not told.out
 
 
@@ -41,4 +41,4 @@ def test_an_empty_option_of_a_file(
 
 def test_what_another_program_is_given_may_be_empty(capsys: pytest.CaptureFixture[str]) -> None:
     main(["device", "shell", "no-such-serial", "--", "echo", ""])
-    assert "empty text" not in capsys.readouterr().err
+    assert "empty string" not in capsys.readouterr().err

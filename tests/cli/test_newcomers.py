@@ -173,7 +173,7 @@ def test_a_word_that_is_like_none_has_no_suggestion(
     assert main(words) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "did you mean" not in said
-    assert f"`{command} --help` shows what there is" in said
+    assert f"`{command} --help` shows what is available" in said
 
 
 def test_dir_lists_what_there_is() -> None:

@@ -45,6 +45,6 @@ def test_what_no_url_can_have_is_refused(
     """Before any phone is looked for."""
     monkeypatch.setenv("PATH", "")
     assert main(["device", "setup", "S", "--key", key]) == ExitCode.USAGE
-    said = "cannot be a key" if key else "--key is given an empty text"
+    said = "cannot be a key" if key else "--key is given an empty string"
     assert said in capsys.readouterr().err
     assert state.find("S") is None

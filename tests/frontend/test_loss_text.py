@@ -112,7 +112,7 @@ def test_losses_that_do_not_go_together(given_losses: Losses, problem: str) -> N
 
 
 def test_several_losses_need_their_outputs() -> None:
-    with pytest.raises(UsageError, match="each needs its output"):
+    with pytest.raises(UsageError, match="each needs an output"):
         parse_terms(["mse", "l1"])
     with pytest.raises(UsageError, match="the output 'a' has two losses"):
         parse_terms(["a=mse", "a=l1"])

@@ -206,7 +206,7 @@ class Sections:
             return self._error(f"{name!r} is given on the command line only", keys, WITHOUT)
         near = meant(name, self.options(command), command_line=True)
         return self._error(
-            f"{said} has no option {name!r}", keys, f"{near}`{said} --help` shows what there is"
+            f"{said} has no option {name!r}", keys, f"{near}`{said} --help` shows what is available"
         )
 
     def _error(self, what: str, keys: Keys, hint: str) -> UsageError:

@@ -53,8 +53,8 @@ class Known:
             raise UsageError(
                 f"the checkpoint has the adapters {names}, and this run would replace all of them",
                 where=str(path),
-                hint="pass --adapter NAME to train one of them, or a new one beside them; give "
-                "another --checkpoint, or remove it, to begin anew",
+                hint="pass --adapter NAME to train one of them, or a new one in addition to them; "
+                "give another --checkpoint, or remove it, to begin anew",
             )
 
 

@@ -67,7 +67,9 @@ class Export:
             if given and not self.export:
                 raise UsageError(f"--{name} needs an export", hint="pass --export ONNX")
         if self.base_model and not self.export_peft:
-            raise UsageError("--base-model needs a folder to be said in", hint="pass --export-peft")
+            raise UsageError(
+                "--base-model needs a folder to be written to", hint="pass --export-peft"
+            )
         if bool(self.base_config) != bool(self.export_gguf):
             raise UsageError(
                 "--export-gguf and --base-config go together: names in llama.cpp follow from the "

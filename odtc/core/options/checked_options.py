@@ -177,14 +177,14 @@ def read_options(what: str, kind: type, given: Mapping[str, str]) -> dict[str, A
         UsageError: an option is unknown, or its value is of another kind.
     """
     known = options_of(kind)
+    listed = f"its options are {', '.join(map(_written, known))}" if known else "it has no options"
     read = {}
     for key, value in given.items():
         name = key.replace("-", "_")
         if name not in known:
             raise UsageError(
                 f"the {what} has no option {key!r}",
-                hint=f"{meant(key, map(_written, known))}"
-                f"its options are {', '.join(map(_written, known)) or 'none'}",
+                hint=f"{meant(key, map(_written, known))}{listed}",
             )
         read[name] = _read(known[name].metadata["bound"], value, f"the {what}'s option {key}")
     return read

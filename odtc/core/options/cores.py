@@ -31,7 +31,7 @@ def parse_cores(text: str) -> str:
         )
     numbers = text.split(",")
     if len({int(it) for it in numbers if it.isdecimal()}) < len(numbers) and text not in WORDS:
-        raise UsageError(f"cores {text!r} name one twice", hint="give each core one thread")
+        raise UsageError(f"cores {text!r} name a core twice", hint="give each core one thread")
     return text
 
 

@@ -65,7 +65,7 @@ def _new_head(graph: Graph, frozen: Sequence[str]) -> list[str]:
     names = [name for name in graph.new_head if name not in still]
     if names:
         graph.notes.append(
-            f"LoRA: {' and '.join(names)} train beside the adapters, as the head is new; --freeze "
-            "leaves it as it is"
+            f"LoRA: {' and '.join(names)} train in addition to the adapters, as the head is new; "
+            "--freeze leaves it as it is"
         )
     return names

@@ -61,7 +61,7 @@ class Validation:
                 f"samples lie in {name}, so it is evaluated for batches of "
                 f"{self.manifest.micro_batch}",
                 where=self.source.where,
-                hint=f"bring more, or compile with --batch-axis {name}=AXIS",
+                hint=f"provide more, or compile with --batch-axis {name}=AXIS",
             )
 
     @property
@@ -206,6 +206,6 @@ class Validation:
                 f"the metric {metric.name} needs labels that are {' or '.join(metric.labels)}; "
                 f"those of {self._main.output.name} are {held}",
                 where="metrics",
-                hint=f"with the loss {self.manifest.loss} one of {', '.join(fitting)} can be "
-                "measured; in Python also a function of outputs and labels",
+                hint=f"with the loss {self.manifest.loss}, use one of {', '.join(fitting)}; in "
+                "Python, also a function of outputs and labels",
             )

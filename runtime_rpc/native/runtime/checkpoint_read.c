@@ -150,8 +150,9 @@ static odtc_code check_base(loading *l, odtc_problem *problem) {
   if (!l->without_base || !l->base[0]) return ODTC_OK;
   if (odtc_know_base(t)) return problem->code;
   if (!strcmp(l->base, t->base)) return ODTC_OK;
-  return odtc_fail(problem, ODTC_MISFIT, "the adapter was trained over another base: the hash of that is "
-                   "%.16s, and of the frozen weights here %.16s", l->base, t->base[0] ? t->base : "none");
+  return odtc_fail(problem, ODTC_MISFIT, "the adapter was trained over another base: its hash is "
+                   "%.16s; the frozen weights here have the hash %.16s", l->base,
+                   t->base[0] ? t->base : "none");
 }
 
 static odtc_code check_file(loading *l, odtc_pages file, odtc_problem *problem) {

@@ -94,7 +94,7 @@ def test_a_fault_of_the_file_ends_each_command_but_without_it(here: Path, capsys
     assert main(["targets"]) == ExitCode.USAGE
     assert capsys.readouterr().err == (
         "error: odtc train has no option 'epoch'\n  where: odtc.toml, line 3\n"
-        "  hint: did you mean epochs? `odtc train --help` shows what there is\n"
+        "  hint: did you mean epochs? `odtc train --help` shows what is available\n"
     )
     assert main(["config"]) == ExitCode.USAGE
     assert main(["targets", "--no-config"]) == ExitCode.OK

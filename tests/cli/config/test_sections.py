@@ -37,7 +37,7 @@ def sections(parser: argparse.ArgumentParser, folder: Path, text: str) -> Sectio
             "[train]\nlr = 1\nephocs = 3",
             3,
             "odtc train has no option 'ephocs'",
-            "did you mean epochs? `odtc train --help` shows what there is",
+            "did you mean epochs? `odtc train --help` shows what is available",
         ),
         ("[trian]", 1, "there is no command 'trian'", "did you mean train? there are adapt, "),
         (

@@ -114,7 +114,7 @@ def test_the_best_one_replaces_no_other(
     more = ("--checkpoint", "d", "--best", "c")
     assert train(artifact, digits, 1, *more) == ExitCode.USAGE
     assert (
-        "the adapters alice, bob, and this run would replace it without" in capsys.readouterr().err
+        "the adapters alice, bob, and this run would replace it and lose" in capsys.readouterr().err
     )
     assert Path("c").read_bytes() == before
     assert not Path("d").exists()
@@ -148,7 +148,7 @@ def test_a_bad_name_is_none(
             assert train(artifact, digits, 2, "--adapter", name, *more) == ExitCode.USAGE
         assert main([*words, "--adapter", name]) == ExitCode.USAGE
         said = capsys.readouterr()
-        assert said.err.count(f"{name!r} is no name of an adapter") == 4
+        assert said.err.count(f"{name!r} is not a valid adapter name") == 4
         assert not said.out
         assert "note" not in said.err
     assert Path("c").read_bytes() == before
@@ -204,7 +204,7 @@ def test_one_begins_with_the_weights_of_another(
     more = ("--load-adapters", "c", "--checkpoint", "d")
     assert train(artifact, digits, 1, *more) == ExitCode.ARTIFACT
     said = capsys.readouterr().err
-    assert "it is a checkpoint of the adapters alice, bob with their base, and no file of" in said
+    assert "it is a checkpoint of the adapters alice, bob with their base, not a file of" in said
 
 
 def test_what_it_needs(
@@ -214,7 +214,7 @@ def test_what_it_needs(
     assert main(words) == ExitCode.USAGE
     assert "--adapter needs a checkpoint" in capsys.readouterr().err
     assert main([*words[:-1], "../a", "--checkpoint", "c"]) == ExitCode.USAGE
-    assert "'../a' is no name of an adapter" in capsys.readouterr().err
+    assert "'../a' is not a valid adapter name" in capsys.readouterr().err
     words = ["predict", str(artifact), "--data", str(digits.train), "--adapter", "a"]
     assert main(words) == ExitCode.USAGE
     assert "--adapter needs a checkpoint" in capsys.readouterr().err

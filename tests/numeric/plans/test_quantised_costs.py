@@ -146,6 +146,6 @@ def test_no_adapter_is_merged_into_integers(tmp_path: Path) -> None:
         trainer.export_onnx(tmp_path / "merged.onnx")
     assert not (tmp_path / "merged.onnx").exists()
     trainer.export_onnx(tmp_path / "beside.onnx", merge=False)
-    with pytest.warns(UserWarning, match="beside them: p"):
+    with pytest.warns(UserWarning, match="in addition to them: p"):
         trainer.export_adapters(tmp_path / "adapters")
     trainer.load_adapters(tmp_path / "adapters")

@@ -58,7 +58,7 @@ def test_adapters_learn_as_in_pytorch(make: type[nn.Module], tmp_path: Path) -> 
     lora = odtc.LoRA(rank=RANK, alpha=ALPHA, targets=TARGETS[make])
     artifact = odtc.compile(path, lora=lora, train=BESIDE[make], optimizer=OPTIMIZER)
     trainer = artifact.trainer()
-    with pytest.warns(UserWarning, match="does not hold what was trained beside them: "):
+    with pytest.warns(UserWarning, match="does not hold what was trained in addition to them: "):
         trainer.export_adapters(tmp_path / "first")
     leaves = {
         name: torch.tensor(value, requires_grad=True)
@@ -78,7 +78,7 @@ def test_adapters_learn_as_in_pytorch(make: type[nn.Module], tmp_path: Path) -> 
     beside = {n: p for n, p in module.named_parameters() if fnmatchcase(n, BESIDE[make])}
     follow(trainer, module, [*leaves.values(), *beside.values()], adapted)
 
-    with pytest.warns(UserWarning, match="beside them"):
+    with pytest.warns(UserWarning, match="in addition to them"):
         trainer.export_adapters(tmp_path / "last")
     for name, value in load_file(tmp_path / "last").items():
         assert relative_error(value, leaves[name].detach().numpy()) < 1e-4, name

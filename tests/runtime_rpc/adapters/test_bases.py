@@ -158,7 +158,7 @@ def test_a_base_that_was_changed_by_hand_is_another(
             trainer.load_adapters(tmp_path / "exported")
         trainer.add_adapter("other")
         trainer.set_parameters({frozen: given})
-        with pytest.raises(ArtifactError, match="adapters share it"):
+        with pytest.raises(ArtifactError, match="shared by the adapters"):
             trainer.set_parameters({frozen: given + 1})
         np.testing.assert_array_equal(trainer.parameters()[frozen], given)
     # A whole checkpoint brings its own base.

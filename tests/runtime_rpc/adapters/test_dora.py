@@ -196,7 +196,7 @@ def test_plain_adapters_are_not_taken_for_these(
     with pytest.raises(ArtifactError, match=r"LoRA, and the step DoRA .use_dora.") as caught:
         trainer.load_adapters(tmp_path / "theirs")
     assert "--lora rank=R,alpha=ALPHA,dora=false" in caught.value.hint
-    with pytest.raises(ArtifactError, match="lora_magnitude_vector', not there in the file"):
+    with pytest.raises(ArtifactError, match="lora_magnitude_vector', missing in the file"):
         trainer.load_adapters(tmp_path / "theirs" / "adapter_model.safetensors")
     assert all(np.array_equal(before[k], v) for k, v in trainer.parameters().items())
 
@@ -217,7 +217,7 @@ def test_files_alone_and_what_has_no_magnitudes(
     module.config.save_pretrained(tmp_path)
     with pytest.raises(UnsupportedError, match=r"llama.cpp has no magnitudes .dora."):
         trainer.export_gguf(tmp_path / "a.gguf", tmp_path)
-    with pytest.raises(UsageError, match="adapters with dora have no dropout"):
+    with pytest.raises(UsageError, match="adapters with dora cannot have dropout"):
         odtc.LoRA(dora=True, dropout=0.1)
     artifact.save(tmp_path / "a.odtc")
     assert main(["inspect", str(tmp_path / "a.odtc")]) == 0

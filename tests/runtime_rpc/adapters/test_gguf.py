@@ -220,5 +220,5 @@ def test_what_is_trained_beside_the_adapters_is_refused(tmp_path: Path) -> None:
         tmp_path / "m.onnx", batch=BATCH, loss="mse", train="bias", lora="rank=2"
     )
     path = config(tmp_path, **LLAMA)
-    with pytest.raises(UnsupportedError, match=r"does not hold what was trained beside them: bias"):
+    with pytest.raises(UnsupportedError, match=r"what was trained in addition to them: bias"):
         artifact.trainer().export_gguf(tmp_path / "adapters.gguf", path)

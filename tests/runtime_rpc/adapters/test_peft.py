@@ -92,10 +92,10 @@ REFUSED = {
     r"q_proj has scale 1 in the folder, and 3 in the step \(alpha / rank\)": {"lora_alpha": 2},
     r"scale 4\.24264 in the folder": {"use_rslora": True},
     r"the folder has DoRA \(use_dora\), and the step plain LoRA": {"use_dora": True},
-    r"lora_A.weight', \[2, 16\] in the file and not there in the step": {
+    r"lora_A.weight', \[2, 16\] in the file and missing in the step": {
         "target_modules": [*TARGETS, "v_proj"]
     },
-    r"lora_A.weight', not there in the file and \[2, 24\] in the step": {
+    r"lora_A.weight', missing in the file and \[2, 24\] in the step": {
         "target_modules": ["q_proj"]
     },
 }

@@ -110,7 +110,7 @@ def test_one_begins_with_an_exported_one(
 ) -> None:
     for seed in range(3):
         trainer.step(*batch(seed), lr=LR)
-    with pytest.warns(UserWarning, match="does not hold what was trained beside"):
+    with pytest.warns(UserWarning, match="does not hold what was trained in addition"):
         trainer.export_adapters(tmp_path / "one")
     trainer.export_peft(tmp_path / "folder")
     own = trainer.parameters()
@@ -164,16 +164,16 @@ def test_adapters_of_another_rank_are_refused(
 
 def test_what_is_refused(trainer: odtc.Trainer, model: Path) -> None:
     for name in ("a b", "../a", ".a", "-a", "a" * 65, "é", "a/b"):
-        with pytest.raises(UsageError, match="is no name of an adapter"):
+        with pytest.raises(UsageError, match="is not a valid adapter name"):
             trainer.add_adapter(name)
     trainer.add_adapter("bob")
     for name in ("bob", "default"):
-        with pytest.raises(UsageError, match=f"there is an adapter '{name}' already"):
+        with pytest.raises(UsageError, match=f"there is already an adapter '{name}'"):
             trainer.add_adapter(name)
     for call in (trainer.set_adapter, trainer.delete_adapter):
         with pytest.raises(UsageError, match="there is no adapter 'eve'; there are default, bob"):
             call("eve")
-    with pytest.raises(UsageError, match="the adapter 'default' is at work"):
+    with pytest.raises(UsageError, match="the adapter 'default' is in use"):
         trainer.delete_adapter("default")
     trainer.delete_adapter("bob")
     assert trainer.adapters == ("default",)

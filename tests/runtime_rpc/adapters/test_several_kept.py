@@ -156,12 +156,12 @@ def test_what_a_checkpoint_changes_beside_is_said(artifact: odtc.Artifact, tmp_p
     with trained(artifact, "default", "alice") as trainer:
         trainer.save_checkpoint(tmp_path / "c")
     with trained(artifact, "default", "bob", "eve") as trainer:
-        with pytest.warns(UserWarning, match="the checkpoint has no|is at work in it") as said:
+        with pytest.warns(UserWarning, match="the checkpoint has no|the checkpoint uses") as said:
             trainer.load_checkpoint(tmp_path / "c")
         texts = [str(each.message).removeprefix(f"{tmp_path / 'c'}: ") for each in said]
         assert texts == [
             "the checkpoint has no adapters bob, eve: dropped",
-            "the adapter 'alice' is at work in it, where 'eve' was; trainer.set_adapter changes "
+            "the checkpoint uses the adapter 'alice' instead of 'eve'; trainer.set_adapter changes "
             "that",
         ]
         assert (trainer.adapters, trainer.active_adapter) == (("default", "alice"), "alice")

@@ -55,7 +55,7 @@ def test_a_run_loses_no_other_adapter(name: str, artifact: odtc.Artifact, tmp_pa
     both = "default, alice"
     for names, lost in {(): "alice", ("bob",): both, ("alice", "bob"): both}.items():
         with fresh(artifact, *names) as trainer:
-            with pytest.raises(UsageError, match=f"replace it without the steps of {lost}\n"):
+            with pytest.raises(UsageError, match=f"replace it and lose the steps of {lost}\n"):
                 run(trainer, 1, callbacks=keep())
             assert trainer.steps == 0
     assert path.read_bytes() == before
@@ -71,7 +71,7 @@ def test_a_run_loses_no_other_adapter(name: str, artifact: odtc.Artifact, tmp_pa
         trainer.delete_adapter("default")
         trainer.set_adapter("alice")
         trainer.delete_adapter("bob")
-        with pytest.raises(UsageError, match="without the steps of default, bob"):
+        with pytest.raises(UsageError, match="lose the steps of default, bob"):
             run(trainer, 1, callbacks=keep())
 
 
@@ -116,7 +116,7 @@ def test_files_that_are_kept_lose_no_other_adapter(artifact: odtc.Artifact, tmp_
     with fresh(artifact, "bob") as trainer:
         run(trainer, 1, callbacks=keep())
         (tmp_path / "c.ckpt").unlink()
-        with pytest.raises(UsageError, match=r"without the steps of alice\n.*c-step2\.ckpt"):
+        with pytest.raises(UsageError, match=r"lose the steps of alice\n.*c-step2\.ckpt"):
             run(trainer, 4, callbacks=keep())
     assert (tmp_path / "c-step2.ckpt").read_bytes() == before
 
@@ -185,7 +185,7 @@ def test_a_run_of_an_adapter_that_the_checkpoint_has_not(
 ) -> None:
     with fresh(artifact, "eve") as trainer:
         before = all_of(trainer)
-        with pytest.raises(UsageError, match="the adapters default, bob, and not 'eve'"):
+        with pytest.raises(UsageError, match="the adapters default, bob, but not 'eve'"):
             run(trainer, 4, resume=str(two))
         assert all_of(trainer) == before
 

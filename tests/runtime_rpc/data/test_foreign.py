@@ -57,9 +57,9 @@ FILES = {
         "numpy.savez",
     ),
     "data_batch_1": (content(pickle.dumps({b"data": X})), "a pickle, as of CIFAR", "b'labels'"),
-    "data.pkl": (content(pickle.dumps(X)), "a pickle", "runs what its author likes"),
+    "data.pkl": (content(pickle.dumps(X)), "a pickle", "can run any code"),
     "unnamed": (content(pickle.dumps(X, 2)), "a pickle", "odtc loads none"),
-    "x.npy": (lambda path: np.save(path, X), "an array alone", "as x.npy and y.npy"),
+    "x.npy": (lambda path: np.save(path, X), "a single array", "such as x.npy and y.npy"),
     "d.h5": (content(b"\x89HDF\r\n\x1a\n"), "an HDF5 file", "h5py.File(PATH)"),
     "d.mat": (content(b"MATLAB 5.0 MAT-file"), "a file of MATLAB", "scipy.io.loadmat"),
     "d.xlsx": (zipped, "a spreadsheet", "pandas.read_excel(PATH).to_csv"),
@@ -103,7 +103,7 @@ def test_what_nobody_knows_is_told_what_is_read(artifact: odtc.Artifact, tmp_pat
     np.savez(tmp_path / "o.npz", x=X, y=Y.astype(object))
     with pytest.raises(DataError, match="Object arrays cannot be loaded") as error:
         read_data(tmp_path / "o.npz", artifact.manifest)
-    assert "save numbers, y.astype(int), or texts" in (error.value.hint or "")
+    assert "save numbers, y.astype(int), or strings" in (error.value.hint or "")
 
 
 @pytest.mark.parametrize("name", ["d.csv", "d.npz", "d.parquet", "d.safetensors"])

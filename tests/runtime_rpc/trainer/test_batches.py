@@ -77,7 +77,7 @@ def test_several_labels_are_told_apart_by_name() -> None:
     assert named_arrays({"b": two, "a": one}, ["a", "b"], "label")["a"] is one
     with pytest.raises(DataError, match="2 labels, and one array"):
         named_arrays(one, ["a", "b"], "label")
-    with pytest.raises(DataError, match="the labels fed are none"):
+    with pytest.raises(DataError, match="no labels are fed"):
         named_arrays({}, ["label"], "label")
 
 
