@@ -15,8 +15,8 @@ def target_of(manifest: Manifest) -> Target:
         return parse_target(manifest.target)
     except UsageError as error:
         raise ArtifactError(
-            f"the artifact is for {manifest.target}, which is no target of this version of odtc: "
-            f"{error.what}",
+            f"the artifact is for {manifest.target}, which is not a target of this version of "
+            f"odtc: {error.what}",
             where=f"the artifact, which odtc {manifest.odtc} compiled",
             hint="compile the model again with this version of odtc",
         ) from error

@@ -171,7 +171,7 @@ def _interpreter(library: _Library) -> Iterator[str]:
 
 def _any_address(library: _Library) -> Iterator[str]:
     if library.elf["e_type"] != "ET_DYN" or not library.flag("DT_FLAGS_1", _DF_1_PIE):
-        yield "it is no program that runs at any address (PIE)"
+        yield "it is not a program that runs at any address (PIE)"
 
 
 def _in(table: RelocationTable) -> list[int]:

@@ -78,7 +78,7 @@ def _table(data: bytes) -> tuple[int, int, int, int, int]:
     try:
         magic, cpu, _, kind, commands, *_ = _HEADER.unpack_from(data)
         if (magic, cpu, kind) != (_MAGIC, _ARM64, _OBJECT):
-            raise ValueError("it is no Mach-O object file for 64-bit ARM")
+            raise ValueError("it is not a Mach-O object file for 64-bit ARM")
         at = _HEADER.size
         for _ in range(commands):
             command, size = _COMMAND.unpack_from(data, at)

@@ -167,8 +167,8 @@ def read_graph(
     if quantized:
         graph.leave_untrained(
             f"{listed(quantized)}: frozen, not trained: their elements are integers of 8 bits or "
-            "fewer; --lora trains adapters beside those that are dequantized; or train the model "
-            "that this one was quantized from, and quantize that again"
+            "fewer; --lora trains adapters in addition to those that are dequantized; or train the "
+            "model that this one was quantized from, and quantize that again"
         )
     graph.lost |= dict(losses_of(model, findings))
     graph.notes += [

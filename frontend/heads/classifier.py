@@ -84,7 +84,7 @@ def _walk(tensors: Tensors, output: str) -> Classifier | str:
         if found is not None:
             return found
         if node.op_type not in _PASSING:
-            return f"{describe_node(node)} is no layer with a stored weight"
+            return f"{describe_node(node)} is not a layer with a stored weight"
         behind.append(node)
         name = node.input[0]
     return f"{name} is an input or a stored tensor"

@@ -150,7 +150,7 @@ def require_choice(option: str, value: str, choices: Sequence[str]) -> None:
         UsageError: it is none of them.
     """
     if value not in choices:
-        raise UsageError(f"{option} {value!r} is none of: {', '.join(choices)}")
+        raise UsageError(f"{option} {value!r} is not one of: {', '.join(choices)}")
 
 
 def require_positive(option: str, value: float) -> None:

@@ -148,7 +148,7 @@ def _whole(node: onnx.NodeProto, zeros: np.ndarray) -> np.ndarray:
     found = np.clip(zeros, 0, 255).astype(np.uint8)
     if not np.array_equal(found, zeros):
         raise UnsupportedError(
-            "its zero points are no integers, which DequantizeLinear needs",
+            "its zero points are not integers, which DequantizeLinear needs",
             where=f"node {describe_node(node)}",
             hint="quantize the model with an algorithm whose zero points are, such as round to "
             "nearest",

@@ -126,7 +126,7 @@ def _scatters(node: Node) -> str:
     """The inputs' shapes must be known, and the reduction one of ONNX's."""
     reduction = node.attrs.get("reduction", "none")
     if reduction not in _REDUCTIONS:
-        return f"reduction {reduction!r} is none of {', '.join(_REDUCTIONS)}"
+        return f"reduction {reduction!r} is not one of {', '.join(_REDUCTIONS)}"
     return _static(node)
 
 

@@ -94,7 +94,8 @@ def _beside(bundle: Bundle, taken: Set[str]) -> dict[str, Path]:
     for name in files:
         if not _PATH.fullmatch(name) or name.partition("/")[0].lower() in tops:
             raise UnsupportedError(
-                f"the artifact leaves weights in {name!r}, which is no name for a file of an app",
+                f"the artifact leaves weights in {name!r}, which is not a valid file name in "
+                "an app",
                 where="export-app",
                 hint="save the model's external data under a name of letters, digits, ., _, + and "
                 f"-, other than {PROGRAM} and {WEIGHTS}, and compile it again",

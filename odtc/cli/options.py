@@ -34,7 +34,7 @@ def output_file(text: str) -> Path:
         ArgumentTypeError: it names a folder.
     """
     if not text or text.endswith(os.sep):
-        raise argparse.ArgumentTypeError(f"{text!r} names a folder, and no file")
+        raise argparse.ArgumentTypeError(f"{text!r} names a folder, not a file")
     return Path(text)
 
 

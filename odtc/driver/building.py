@@ -112,5 +112,5 @@ def _check_half_activations(budget: int | str | None) -> None:
         raise UsageError(
             "the plans of auto give bit-identical results, which plans with float16 would not",
             where="allow_half_activations",
-            hint="give a memory budget in bytes; --precision mixed goes with auto",
+            hint="give a memory budget in bytes; --precision mixed can be combined with auto",
         )

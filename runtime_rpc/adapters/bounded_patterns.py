@@ -61,7 +61,7 @@ def matching(
         raise ArtifactError(
             f"the regular expressions of the folder could not be matched within {SECONDS} s",
             where=where,
-            hint="name the modules in place of an expression, as in a list of target_modules",
+            hint="name the modules instead of an expression, as in a list of target_modules",
         ) from error
     found = zip(given, json.loads(done.stdout), strict=True)
     return {pair: text for pair, text in found if text is not None}

@@ -42,7 +42,7 @@ def write_gguf_adapters(
     adapters = manifest.adapters
     if adapters[0].magnitude:
         raise UnsupportedError(
-            "llama.cpp has no magnitudes (dora) beside its adapters",
+            "llama.cpp has no magnitudes (dora) for its adapters",
             hint="export the model with the adapters merged, for llama.cpp's converter",
         )
     alphas = {each.scale * rank_of(tensors[each.down].shape) for each in adapters}
@@ -97,7 +97,7 @@ def _ordered(up: np.ndarray, order: Order, heads: int, adapter: Adapter) -> np.n
     """
     if up.shape[0] % (order.parts * heads):
         raise UnsupportedError(
-            f"{adapter.weight} has {up.shape[0]} rows, which are no {heads} heads of "
+            f"{adapter.weight} has {up.shape[0]} rows, which cannot form {heads} heads of "
             f"{order.parts} parts",
             hint="give the configuration of the model that was exported",
         )

@@ -132,10 +132,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{CONFIG} is damaged ({error})", where=str(path)) from error
     if not isinstance(found, dict):
-        raise ArtifactError(f"{CONFIG} is damaged (it is no object)", where=str(path))
+        raise ArtifactError(f"{CONFIG} is damaged (it is not an object)", where=str(path))
     for name in _PATTERNS:
         if not isinstance(found.get(name) or {}, dict):
-            raise ArtifactError(f"{CONFIG} is damaged ({name} is no object)", where=str(path))
+            raise ArtifactError(f"{CONFIG} is damaged ({name} is not an object)", where=str(path))
     return found
 
 

@@ -103,7 +103,7 @@ def read_folder(
         warn_caller(f"{path}: {note}")
     if not (folder / TENSORS).is_file() and (folder / _PICKLED).is_file():
         raise ArtifactError(
-            f"the folder has {_PICKLED}, which holds code, and no {TENSORS}",
+            f"the folder has {_PICKLED}, which holds code, but no {TENSORS}",
             where=str(folder),
             hint="write it again by PEFT: save_pretrained(folder, safe_serialization=True)",
         )

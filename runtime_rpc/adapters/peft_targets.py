@@ -38,8 +38,8 @@ def check_targets(config: Mapping[str, Any], adapters: Sequence[Adapter], where:
             f"the folder has adapters of {', '.join(left[:_SHOWN])}{more}, which its configuration "
             "does not target: PEFT would leave them out",
             where=where,
-            hint="mend target_modules, or what is beside it (exclude_modules, layers_to_transform, "
-            "modules_to_save), or write the folder again by PEFT",
+            hint="correct target_modules, or the fields next to it (exclude_modules, "
+            "layers_to_transform, modules_to_save), or write the folder again by PEFT",
         )
 
 
@@ -52,7 +52,7 @@ def names_of(field: str, given: object, where: str) -> list[str]:
     names = [] if given is None else given
     if isinstance(names, list) and all(isinstance(each, str) for each in names):
         return names
-    raise ArtifactError(f"{field} is {given!r}, and no list of names", where=where, hint=_AGAIN)
+    raise ArtifactError(f"{field} is {given!r}, not a list of names", where=where, hint=_AGAIN)
 
 
 def _targeted(config: Mapping[str, Any], modules: Mapping[str, Adapter], where: str) -> set[str]:
@@ -78,7 +78,7 @@ def _of_layers(config: Mapping[str, Any], modules: set[str], where: str) -> set[
         return modules
     if not (isinstance(wanted, list) and all(type(each) is int for each in wanted)):
         raise ArtifactError(
-            f"layers_to_transform is {wanted!r}, and no list of numbers of layers",
+            f"layers_to_transform is {wanted!r}, not a list of numbers of layers",
             where=where,
             hint=_AGAIN,
         )

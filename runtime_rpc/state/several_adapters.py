@@ -232,7 +232,7 @@ class SeveralAdapters(ExportableState):
         adapter_arguments(self._manifest)
         if name not in self._adapters:
             raise UsageError(
-                f"there is no adapter {shown(name)}; there are {', '.join(self._adapters)}",
+                f"there is no adapter {shown(name)}; the adapters are {', '.join(self._adapters)}",
                 hint="trainer.add_adapter(name) adds one",
             )
 

@@ -70,5 +70,5 @@ def test_an_app_has_them_where_its_runtime_looks(made: Path, tmp_path: Path) -> 
 def test_names_that_an_app_cannot_have_are_refused(name: str, made: Path, tmp_path: Path) -> None:
     artifact = odtc.load(made / "m.odtc", weights=tmp_path)
     put_place(artifact._bundle.parameters, "0" * 64 + f" 0 {name}")
-    with pytest.raises(UnsupportedError, match=r"which is no name for a file of an app"):
+    with pytest.raises(UnsupportedError, match=r"which is not a valid file name in an app"):
         export_app(artifact, "linux", tmp_path / "app", "m")

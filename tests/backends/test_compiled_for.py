@@ -62,7 +62,7 @@ def test_the_model_is_to_be_compiled_again(
     ):
         assert main([str(word) for word in command]) == ExitCode.ARTIFACT
         said = capsys.readouterr().err
-        assert f"the artifact is for {target}, which is no target of this version" in said
+        assert f"the artifact is for {target}, which is not a target of this version" in said
         assert why in said
         assert "hint: compile the model again with this version of odtc" in said
     # What it is can be seen.

@@ -341,7 +341,7 @@ def test_a_program_has_the_loader_of_android_and_any_address(tmp_path: Path):
     link(objects, tmp_path / "library", PHONE)
     assert refusal_of_program(tmp_path / "library") == [
         "its loader is none, and Android's is /system/bin/linker64",
-        "it is no program that runs at any address (PIE)",
+        "it is not a program that runs at any address (PIE)",
     ]
 
 

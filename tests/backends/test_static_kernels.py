@@ -108,7 +108,7 @@ def test_object_files_that_are_none(written: Path) -> None:
     (content,) = read_kernels(written).files.values()
     damaged = {
         "": "cut short",
-        "\x7fELF" * 16: "no Mach-O object file",
+        "\x7fELF" * 16: "not a Mach-O object file",
         content[:200].decode("latin-1"): "cut short",
         content[:-8].decode("latin-1"): "cut short",
     }

@@ -44,8 +44,8 @@ def test_a_byte_that_is_another(place: int, byte: int) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"", "it is no archive"),
-        (b"\x7fELF", "it is no archive"),
+        (b"", "it is not an archive"),
+        (b"\x7fELF", "it is not an archive"),
         (ARCHIVE[:20], "a member's head is cut short"),
         (ARCHIVE[:-1], "a member ends at"),
         (ARCHIVE.replace(b"`\n", b"  "), "cannot be read"),

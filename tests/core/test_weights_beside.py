@@ -269,7 +269,7 @@ NO_PLACE = "which is no place in a folder"
         ("0" * 64 + " 0 /etc/passwd", NO_PLACE),
         ("0" * 64 + " 900000000000000000 weights/m.bin", "has another weight"),
         ("0" * 64 + " 0 weights", "cannot be read: "),
-        ("0" * 64 + " 0 weights/pipe", "cannot be read: it is no file"),
+        ("0" * 64 + " 0 weights/pipe", "cannot be read: it is not a file"),
     ],
 )
 def test_such_places_are_no_fault_of_python(place: str, said: str, copied: Path) -> None:

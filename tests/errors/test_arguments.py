@@ -164,7 +164,7 @@ def called(name: str, scene: Scene, given: dict[str, Any]) -> Any:
 
 # What is wanted, where no hint says it.
 SAYS_BOUND = re.compile(
-    r"is (outside|below|not a number|empty)|which is no|is none of:|has no number"
+    r"is (outside|below|not a number|empty)|which is no|is not one of:|has no number"
 )
 
 

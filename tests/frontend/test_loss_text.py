@@ -79,7 +79,7 @@ def test_every_loss_is_read_by_its_name() -> None:
         ("smooth-l1{beta=-1}", "beta -1.0 is not a number above 0"),
         ("nll{ignore-index=x}", "which is not a whole number"),
         ("kl-div{log-target=yes}", "which is not true or false"),
-        ("mse{reduction=none}", "reduction 'none' is none of: mean, sum"),
+        ("mse{reduction=none}", "reduction 'none' is not one of: mean, sum"),
         ("cross-entropy{label-smoothing=1.5}", r"1.5 is outside \[0, 1\]"),
         ("cross-entropy{weight=1:x}", "which is not numbers with colons between them"),
         ("huber{delta=1e39}", r"delta 1e\+39 is not a number above 0 in float32"),

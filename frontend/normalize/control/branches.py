@@ -44,7 +44,7 @@ def branch_refusal(graph: Graph, node: onnx.NodeProto) -> str:
     """Why the branches of an If on data cannot both be computed; empty where they can."""
     shape = graph.shapes.get(node.input[0])
     if shape not in ((), (1,)):
-        return "its condition is no single truth value whose shape is known"
+        return "its condition is not a single truth value of known shape"
     unlike = [name for name in node.output if name and name not in graph.shapes]
     if unlike:
         return f"its condition depends on the data, and its branches give {unlike[0]!r} two shapes"

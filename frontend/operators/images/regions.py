@@ -39,7 +39,7 @@ def _pooled(node: Node) -> str:
         return "the inputs' shapes are not static"
     if node.rank() == 4 and node.rank(1) == 2 and node.shape(1)[1] == 5:
         return ""
-    return f"regions of shape {list(node.shape(1))} are no lists of 5 numbers over images"
+    return f"regions of shape {list(node.shape(1))} are not lists of 5 numbers over images"
 
 
 def _noted(node: Node, region: relax.Expr) -> relax.Expr:

@@ -45,9 +45,9 @@ def _samples(node: Node) -> str:
     if node.dtype(0) != node.dtype(1) or not is_float(node.dtype(0)):
         return f"an image of {node.dtype(0)} and a grid of {node.dtype(1)}: floats of one type"
     if attrs.get("mode", _MODE) not in _KERNELS:
-        return f"mode {attrs['mode']!r} is none of {', '.join(_KERNELS)}"
+        return f"mode {attrs['mode']!r} is not one of {', '.join(_KERNELS)}"
     if attrs.get("padding_mode", "zeros") not in _PADDINGS:
-        return f"padding_mode {attrs['padding_mode']!r} is none of {', '.join(_PADDINGS)}"
+        return f"padding_mode {attrs['padding_mode']!r} is not one of {', '.join(_PADDINGS)}"
     return ""
 
 

@@ -85,7 +85,7 @@ def find(start: Path) -> Found:
             continue
         beside = path.with_name(PROJECT)
         if path.name == NAME and beside.is_file() and _is_ours(beside) and read(beside):
-            notes.append(f"[tool.odtc] of {beside} is not read: {NAME} is beside it")
+            notes.append(f"[tool.odtc] of {beside} is not read: {NAME} is next to it")
         return Found(file, tuple(notes))
     return Found(None, tuple(notes))
 
@@ -149,7 +149,7 @@ def parsed(content: bytes, path: Path) -> ConfigFile | None:
         return None
     own = tool["odtc"]
     if not isinstance(own, dict):
-        raise UsageError("[tool.odtc] is no table", where=str(path), hint=WITHOUT)
+        raise UsageError("[tool.odtc] is not a table", where=str(path), hint=WITHOUT)
     return ConfigFile(path, text, own, ("tool", "odtc"))
 
 
@@ -166,7 +166,7 @@ def _tables(content: bytes, path: Path) -> tuple[str, dict[str, Any]]:
         text = content.decode("utf-8-sig")
         return text, tomllib.loads(text)
     except UnicodeDecodeError as error:
-        what = f"it is no UTF-8 at byte {error.start}"
+        what = f"it is not UTF-8 at byte {error.start}"
     except tomllib.TOMLDecodeError as error:
         what = str(error)
     except RecursionError:

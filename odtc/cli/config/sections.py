@@ -184,7 +184,7 @@ class Sections:
     def _table(self, found: Any, keys: Keys) -> Mapping[str, Any]:
         if not isinstance(found, dict):
             raise self._error(
-                f"{keys[-1]!r} is a table, and no value",
+                f"{keys[-1]!r} is a table, not a value",
                 keys,
                 f"write [{'.'.join(keys)}] with options below",
             )

@@ -89,7 +89,7 @@ def _words(action: argparse.Action, given: Any) -> list[str]:
     if "," in form:
         return [",".join(map(_word, given))]
     if not takes_many(action):
-        raise UnfitError("it takes one value, and no list")
+        raise UnfitError("it takes one value, not a list")
     return [_word(each) for each in given]
 
 

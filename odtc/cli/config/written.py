@@ -86,7 +86,7 @@ def _quoted(value: str | int | float | list[str] | None) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise UsageError(
-            "a name that is no UTF-8 cannot be written into an options file",
+            "a name that is not UTF-8 cannot be written into an options file",
             where=repr(value),
             hint="give the file another name",
         ) from error

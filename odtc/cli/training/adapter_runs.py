@@ -110,7 +110,7 @@ def check_there(trainer: "Trainer", name: str, path: Path) -> None:
     if name not in trainer.adapters:
         names = ", ".join(trainer.adapters)
         raise UsageError(
-            f"there is no adapter {name!r} in the checkpoint; there are {names}",
+            f"there is no adapter {name!r} in the checkpoint; it has {names}",
             where=str(path),
             hint=f"give one of them, such as --adapter {trainer.active_adapter}",
         )

@@ -71,7 +71,7 @@ def check_replaced(checkpoint: Path, total: int, adapter: str | None = None) -> 
     try:
         step = read_adapter_steps(checkpoint)[adapter] if adapter else read_step(checkpoint)
     except ArtifactError:
-        say(f"note: {checkpoint} will be replaced; it is no checkpoint that could be taken up")
+        say(f"note: {checkpoint} will be replaced; it is not a checkpoint that can be resumed")
         return
     if step > total:
         what, anew = "the checkpoint", "give another --checkpoint, or remove it, to begin anew"

@@ -190,13 +190,13 @@ def _opened(bundle: Bundle, name: str) -> BinaryIO:
         file = os.fdopen(os.open(bundle.folder / name, os.O_RDONLY | _AT_ONCE), "rb")
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             file.close()
-            raise OSError(errno.EINVAL, "it is no file")
+            raise OSError(errno.EINVAL, "it is not a file")
         return file
     except OSError as error:
         raise ArtifactError(
             f"weights of the step are in {name}, which cannot be read: {error.strerror or error}",
             where=os.fspath(bundle.folder / name),
-            hint="put it beside the artifact, or name the folder that it is in: "
+            hint="put it next to the artifact, or name the folder that it is in: "
             "odtc.load(path, weights=FOLDER), --weights-folder DIR",
         ) from error
 

@@ -32,7 +32,7 @@ def build_id(path: Path) -> str:
         ValueError: it is no such library, or not whole, or has none.
     """
     if path.stat().st_size < _HEADER.size:
-        raise ValueError("it is no library")
+        raise ValueError("it is not a library")
     with path.open("rb") as opened:
         is_archive = opened.read(len(MAGIC)) == MAGIC
     if is_archive:

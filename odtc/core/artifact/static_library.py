@@ -48,7 +48,7 @@ def members_of(data: bytes) -> dict[str, bytes]:
         ValueError: it is no whole archive.
     """
     if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("it is no archive")
+        raise ValueError("it is not an archive")
     found, at = {}, len(MAGIC)
     while at < len(data):
         if at + _HEAD.size > len(data):

@@ -283,7 +283,7 @@ OF_STEP: Sequence[Idle[Finished]] = (
         "eval_batch",
         lambda it: bool(it.source.options.evaluated),
         lambda it: all(n >= it.samples for n in it.source.options.evaluated),
-        "so many samples are evaluated at once in any case",
+        "this many samples are evaluated at once in any case",
     ),
     Idle(
         "database",

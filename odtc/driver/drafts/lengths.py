@@ -30,11 +30,11 @@ def at_lengths(source: Source) -> Sequence[Source]:
     if not is_one:
         _check(source)
     if lengths[-1] < 1:
-        raise UsageError(f"{lengths[-1]} is no length", where=WHERE, hint="give 1 or more")
+        raise UsageError(f"{lengths[-1]} is not a length", where=WHERE, hint="give 1 or more")
     names = _symbols(source)
     if not names:
         raise UsageError(
-            "the model has no symbolic dimension beside the batch and those that shape gives",
+            "the model has no symbolic dimension other than the batch and those that shape gives",
             where=WHERE,
             hint=_EXPORT,
         )

@@ -46,7 +46,7 @@ def test_of_two_in_a_folder_one_is_named(tmp_path: Path):
     assert found.file
     assert found.file.path.name == "odtc.toml"
     assert found.notes == (
-        f"[tool.odtc] of {tmp_path / 'pyproject.toml'} is not read: odtc.toml is beside it",
+        f"[tool.odtc] of {tmp_path / 'pyproject.toml'} is not read: odtc.toml is next to it",
     )
 
 
@@ -69,7 +69,7 @@ def test_what_others_may_write_is_told_and_not_read(tmp_path: Path, monkeypatch)
     [
         (b"[train\n", "cannot read the options: Expected ']' at the end of a table declaration"),
         (b"[train]\nlr = 1\nlr = 2\n", "cannot read the options: Cannot overwrite a value"),
-        (b"x = '\xff'\n", "cannot read the options: it is no UTF-8 at byte 5"),
+        (b"x = '\xff'\n", "cannot read the options: it is not UTF-8 at byte 5"),
         (b"x = " + b"[" * 30_000, "cannot read the options: it is nested too deeply"),
         (b"#" * (MOST_CONFIG_BYTES + 1), "the file has more than 65,536 bytes"),
     ],

@@ -124,5 +124,5 @@ def test_names_are_written_as_they_are(name: str):
 
 
 def test_a_name_that_is_no_text():
-    with pytest.raises(UsageError, match="no UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         text_of(Answers("\udcff.onnx", "x", "host-cpu"))

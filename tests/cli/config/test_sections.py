@@ -52,7 +52,7 @@ def sections(parser: argparse.ArgumentParser, folder: Path, text: str) -> Sectio
             "there is no command 'patience'",
             "it is an option of odtc train: write it below [train]",
         ),
-        ("train = 3", 1, "'train' is a table, and no value", "write [train] with options below"),
+        ("train = 3", 1, "'train' is a table, not a value", "write [train] with options below"),
         ("[device.setpu]", 1, "odtc device has no command 'setpu'", "did you mean setup? it has "),
         (
             "[target.android-opnecl.compile]\nbatch = 1",
@@ -96,7 +96,7 @@ def test_names(parser, tmp_path: Path, monkeypatch, text: str, line: int, what: 
     [
         ("compile", "batch = 'x'", "batch = 'x': invalid int value: 'x'"),
         ("compile", "batch = true", "batch = true: it takes a text or a number, not true"),
-        ("compile", "batch = [1, 2]", "batch = [1, 2]: it takes one value, and no list"),
+        ("compile", "batch = [1, 2]", "batch = [1, 2]: it takes one value, not a list"),
         ("compile", "eval-batch = [1, 0]", "eval-batch = [1, 0]: '0' is not a whole number of at"),
         ("compile", "train = []", "train = []: the list is empty: leave the option out"),
         ("compile", "optimizer = ''", "optimizer = '': it takes a text that is not empty"),
@@ -109,7 +109,7 @@ def test_names(parser, tmp_path: Path, monkeypatch, text: str, line: int, what: 
             "shape = {'N': 'x'}: 'N=x' is not the size of a dimension",
         ),
         ("compile", "on-nonfinite = 'sip'", "on-nonfinite = 'sip': invalid choice: 'sip' (choose"),
-        ("compile", "output = 'a/'", "output = 'a/': 'a/' names a folder, and no file"),
+        ("compile", "output = 'a/'", "output = 'a/': 'a/' names a folder, not a file"),
         ("train", "cores = 'tiny'", "cores = 'tiny': cores 'tiny' is unknown: give big, little"),
     ],
 )

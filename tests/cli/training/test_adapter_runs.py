@@ -175,7 +175,7 @@ def test_predictions_are_those_of_the_adapter(
         np.testing.assert_array_equal(trainer.predict(str(digits.train)), alice)
     assert main([*words, "x.npy", "--adapter", "eve"]) == ExitCode.USAGE
     said = capsys.readouterr().err
-    assert "there is no adapter 'eve' in the checkpoint; there are alice, bob" in said
+    assert "there is no adapter 'eve' in the checkpoint; it has alice, bob" in said
     assert "give one of them, such as --adapter bob" in said
     # Of a model neither is an option: nobody is asked for the other one.
     words[1] = str(digits.model)

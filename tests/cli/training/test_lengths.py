@@ -59,4 +59,4 @@ def test_what_compile_refuses_check_refuses(folder: Path, capsys) -> None:
         assert main([command, model, *STEP, *options]) != 0
         texts.append(capsys.readouterr().err.strip().splitlines()[-3:])
     assert texts[0] == texts[1]
-    assert "the model has no symbolic dimension beside the batch" in texts[0][0]
+    assert "the model has no symbolic dimension other than the batch" in texts[0][0]

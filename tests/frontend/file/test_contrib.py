@@ -122,7 +122,7 @@ def test_adapters_are_named_as_of_the_weight_before(tmp_path: Path) -> None:
     artifact = odtc.compile(path, loss="mse", lora=odtc.LoRA(rank=2), train=[])
     (adapter,) = artifact.manifest.adapters
     assert (adapter.weight, adapter.down) == ("k.weight_Q4", "k.lora_A.weight")
-    with pytest.raises(UsageError, match="--lora trains adapters beside"):
+    with pytest.raises(UsageError, match="--lora trains adapters in addition"):
         odtc.compile(path, loss="mse", train=["k*"])
 
 
@@ -177,5 +177,5 @@ def test_zero_points_that_are_no_integers_are_refused(tmp_path: Path) -> None:
     form = FORMS["zero points of floats"]
     tensors = tensors_of(form)
     tensors["zeros"] += np.float32(0.5)
-    with pytest.raises(UnsupportedError, match="zero points are no integers"):
+    with pytest.raises(UnsupportedError, match="zero points are not integers"):
         odtc.compile(written(tmp_path / "m.onnx", form, tensors), loss="mse")

@@ -213,7 +213,7 @@ _NONE = _model([node("Tanh", ["x"], ["y"])], {}, outputs=[("y", ("N", WIDTH))])
     ("model", "arguments", "kind", "said"),
     [
         (_CUT, {}, UnsupportedError, "its 10 scores become [-1, 2, 5]"),
-        (_NONE, {}, UnsupportedError, "y: -> y (Tanh) is no layer"),
+        (_NONE, {}, UnsupportedError, "y: -> y (Tanh) is not a layer"),
         (_NONE, {"at": "nothing"}, UsageError, "no tensor 'nothing'"),
         (_NONE, {"output": "z"}, UsageError, "no output 'z'"),
         (_NONE, {"output": "y", "at": "y"}, UsageError, "both"),

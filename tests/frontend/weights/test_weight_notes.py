@@ -55,7 +55,7 @@ def test_quantized_weights_are_told_of() -> None:
     assert "bytes: frozen, not trained: their elements are integers of 8 bits or fewer" in str(
         said.value
     )
-    assert "--lora trains adapters beside those that are dequantized" in str(said.value)
+    assert "--lora trains adapters in addition to those that are dequantized" in str(said.value)
     assert "train the model that this one was quantized from" in str(said.value)
     graph = graph_of(
         f"{nodes} o = MatMul (y, u)", tensors | {"u": draw(8, 8)}, shape=ROW, maker="hand"

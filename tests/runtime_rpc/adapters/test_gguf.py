@@ -158,7 +158,7 @@ WRONG: dict[str, tuple[type[Exception], dict[str, object] | None]] = {
         *(ModelError,),
         {**LLAMA, "hidden_size": 32, "head_dim": 4},
     ),
-    "16 rows, which are no 16 heads of 2 parts": (
+    "16 rows, which cannot form 16 heads of 2 parts": (
         *(UnsupportedError,),
         {**LLAMA, "num_attention_heads": 16, "num_key_value_heads": 8},
     ),

@@ -139,8 +139,8 @@ DAMAGED = {
     "the folder has no adapter_config.json": _without("adapter_config.json"),
     "the adapters do not exist": _without("adapter_model.safetensors"),
     "adapter_config.json is damaged": lambda f: (f / "adapter_config.json").write_text("{"),
-    "it is no object": lambda f: (f / "adapter_config.json").write_text("[]"),
-    "which holds code, and no": lambda f: (f / "adapter_model.safetensors").rename(
+    "it is not an object": lambda f: (f / "adapter_config.json").write_text("[]"),
+    "which holds code, but no": lambda f: (f / "adapter_model.safetensors").rename(
         f / "adapter_model.bin"
     ),
     "the adapters are damaged": lambda f: (f / "adapter_model.safetensors").write_bytes(b"1"),

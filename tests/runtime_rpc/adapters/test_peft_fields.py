@@ -103,7 +103,7 @@ REASONS: Mapping[str, tuple[Any, str]] = {
     "alpha_pattern": ({"la.*": 5}, "last has scale 2.5 in the folder"),
     "use_dora": (True, "the folder has DoRA"),
     "init_lora_weights": ("pissa", "init_lora_weights is 'pissa'"),
-    "modules_to_save": (5, "modules_to_save is 5, and no list of names"),
+    "modules_to_save": (5, "modules_to_save is 5, not a list of names"),
     **{name: ([1], f"{name} is set in the folder") for name in REFUSED},
 }
 

@@ -95,7 +95,7 @@ def test_all_linear_is_all_but_embeddings(targets: str) -> None:
 )
 def test_what_is_no_list_of_names(config: dict[str, Any]) -> None:
     adapter = Adapter("a.b.weight", "a.b.lora_A.weight", "a.b.lora_B.weight", 1.0)
-    with pytest.raises(ArtifactError, match=r"and no list of (names|numbers)"):
+    with pytest.raises(ArtifactError, match=r"not a list of (names|numbers)"):
         check_targets(config, [adapter], "there")
 
 

@@ -171,7 +171,7 @@ def test_what_is_refused(trainer: odtc.Trainer, model: Path) -> None:
         with pytest.raises(UsageError, match=f"there is already an adapter '{name}'"):
             trainer.add_adapter(name)
     for call in (trainer.set_adapter, trainer.delete_adapter):
-        with pytest.raises(UsageError, match="there is no adapter 'eve'; there are default, bob"):
+        with pytest.raises(UsageError, match="no adapter 'eve'; the adapters are default, bob"):
             call("eve")
     with pytest.raises(UsageError, match="the adapter 'default' is in use"):
         trainer.delete_adapter("default")

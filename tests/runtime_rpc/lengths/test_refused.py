@@ -40,8 +40,8 @@ def artifact(file: Path) -> odtc.Artifact:
     [
         ({"memory_budget": "auto"}, "does not have several plans for each: memory_budget auto"),
         ({"offload": True, "memory_budget": 1 << 20}, "tensors that wait in storage: offload"),
-        ({"lengths": (0, 4)}, "0 is no length"),
-        ({"shape": {"length": 4}}, "the model has no symbolic dimension beside the batch"),
+        ({"lengths": (0, 4)}, "0 is not a length"),
+        ({"shape": {"length": 4}}, "the model has no symbolic dimension other than the batch"),
     ],
 )
 def test_options_that_do_not_go_with_lengths(file: Path, options: dict, text: str) -> None:
