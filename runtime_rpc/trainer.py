@@ -105,7 +105,7 @@ class Trainer(Fitter, FrozenLayers, TakingSteps, SeveralAdapters):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._turns.is_over else "at work"
+        state = "closed" if self._turns.is_over else "open"
         return f"<odtc.Trainer of {self._manifest.target}, {self.steps} steps, {state}>"
 
     def close(self) -> None:

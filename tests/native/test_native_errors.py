@@ -95,7 +95,7 @@ FILES: dict[str, tuple[Callable[[Path], None], Code, str]] = {
     # Nothing in the identity is wrong in itself.
     "another program": (flipped("program.bin", 30), Code.MISFIT, "are not of one artifact"),
     "a short library": (cut("step.so", 5000), Code.DAMAGED, "the library ends too early"),
-    "no library of 64 bits": (flipped("step.so", 4), Code.DAMAGED, "is none of 64 bits"),
+    "no library of 64 bits": (flipped("step.so", 4), Code.DAMAGED, "is not a 64-bit one"),
     "short weights": (cut("parameters.safetensors", 400), Code.DAMAGED, "does not fit its place"),
     "other weights": (renamed, Code.MISFIT, "the file of weights has no fc1.bias"),
     "weights of another shape": (

@@ -63,7 +63,7 @@ static options read_options(int count, char **words) {
       exit(0);
     }
     while (k < KNOWN && strcmp(words[n], known[k].name)) ++k;
-    if (k == KNOWN) fail(words[n], "is no option; --help lists them");
+    if (k == KNOWN) fail(words[n], "is not an option; --help lists them");
     if (known[k].flag) *known[k].flag = 1;
     if (known[k].value && ++n == count) fail(known[k].name, "wants a value");
     if (known[k].value) *known[k].value = words[n];
@@ -103,7 +103,7 @@ static char *describe(const options *o) {
 static double number_of(const char *name, const char *text, double most) {
   char *end;
   double value = strtod(text, &end);
-  if (end == text || *end || !(value >= 0 && value <= most)) fail(name, "is no such number");
+  if (end == text || *end || !(value >= 0 && value <= most)) fail(name, "is not a number in its range");
   return value;
 }
 

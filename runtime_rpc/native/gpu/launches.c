@@ -88,14 +88,14 @@ static int note(const odtc_gpu_kernel *kernel, const odtc_sizes *sizes, const od
                                 .items = {1, 1, 1}};
   for (uint32_t n = 0; n < kernel->buffers; ++n)
     if (!place_at(values[n].value.pointer, l->places + l->place_count++))
-      return refuse(kernel->name, "memory that is no tensor of the program");
+      return refuse(kernel->name, "memory that is not a tensor of the program");
   values += kernel->buffers;
   for (uint32_t n = 0; n < kernel->numbers; ++n)
     l->numbers[l->number_count++] = bytes_of(kernel->types + n, values + n);
   values += kernel->numbers;
   for (uint32_t n = 0; n < sizes->count; ++n) {
     int64_t size = values[n].value.number;
-    if (size < 1 || size > INT32_MAX) return refuse(kernel->name, "a size that is none");
+    if (size < 1 || size > INT32_MAX) return refuse(kernel->name, "a size out of range");
     uint32_t *of = sizes->of[n] < 3 ? launch->groups + sizes->of[n] : launch->items + sizes->of[n] - 3;
     *of = (uint32_t)size;
   }

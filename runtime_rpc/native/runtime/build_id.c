@@ -55,7 +55,7 @@ odtc_code odtc_build_id(const uint8_t *file, size_t bytes, const uint8_t **id, s
   memcpy(&head, file, sizeof head);
   if (memcmp(head.ident, "\x7f" "ELF\2\1", 6) || head.segment_bytes != sizeof segment ||
       head.segments > bytes || head.segment_count > (bytes - head.segments) / sizeof segment)
-    return odtc_fail(problem, ODTC_DAMAGED, "the library is none of 64 bits");
+    return odtc_fail(problem, ODTC_DAMAGED, "the library is not a 64-bit one");
   for (unsigned n = 0; n < head.segment_count; ++n) {
     memcpy(&segment, file + head.segments + n * sizeof segment, sizeof segment);
     if (segment.type != LOAD && segment.type != NOTES) continue;

@@ -55,10 +55,10 @@ static odtc_code check_argument(const odtc_program *p, size_t number, odtc_probl
   uint64_t runs = (uint64_t)a->groups * p->head->samples; /* both have 32 bits */
   FIT(!a->groups || (is_fed && bytes % runs == 0), "%.100s cannot be cut into parts", name);
   FIT(!(a->flags & ODTC_BOUNDED) || (is_fed && a->code <= 1 && a->least <= a->most),
-      "%.100s has bounds, and is none that is fed integers", name);
+      "%.100s has bounds, but is not fed integers", name);
   FIT(!(a->flags & ODTC_ACCUMULATOR) || (a->role == ODTC_STATE && a->code == 2 && a->bits == 32),
-      "%.100s adds up gradients, and is not state in float32", name);
-  FIT(isfinite(a->initial), "%.100s starts at what is no number", name);
+      "%.100s adds up gradients, but is not state in float32", name);
+  FIT(isfinite(a->initial), "%.100s starts at a value that is not finite", name);
   int starts = a->role == ODTC_STATE && a->initial != 0;
   FIT(!starts || ((a->code == 2 || a->code == 0) && a->bits == 32),
       "%.100s of another type than float32 or int32 starts at a number", name);
@@ -81,7 +81,7 @@ static odtc_code check_arguments(odtc_program *p, odtc_problem *problem) {
   uint32_t scale = p->head->scale;
   FIT(scale == ODTC_NONE || (scale < p->argument_count && is_scalar(p->arguments + scale, 2) &&
                              p->arguments[scale].role == ODTC_STATE),
-      "the loss scale is no such state");
+      "the loss scale is not a float32 state");
   return ODTC_OK;
 }
 
@@ -161,8 +161,8 @@ static odtc_code check_function(const odtc_program *p, size_t number, odtc_probl
     FIT(number == p->plans || is_over, "the plan %.100s is after an evaluation", name);
     FIT(loss->code == 2 && loss->bits == 32 &&
             bytes_of(p, loss->code, loss->bits, loss->rank, loss->dims) == 4,
-        "the loss of %.100s is no float32", name);
-    FIT(isfinite(of->time), "the time of %.100s is no number", name);
+        "the loss of %.100s is not a float32 number", name);
+    FIT(isfinite(of->time), "the time of %.100s is not a number", name);
     return ODTC_OK;
   }
   FIT(is_text(p, of->output), "the output of %.100s has no name", name);
@@ -219,7 +219,7 @@ odtc_code odtc_program_check(odtc_program *p, odtc_problem *problem) {
   for (size_t n = 0; n < p->kernel_count; ++n)
     FIT(is_text(p, p->kernels[n]), "kernel %zu has no name", n);
   for (size_t n = 0; n < p->fact_count; ++n)
-    FIT(is_text(p, p->facts[n].name) && is_text(p, p->facts[n].value), "fact %zu is no text", n);
+    FIT(is_text(p, p->facts[n].name) && is_text(p, p->facts[n].value), "fact %zu is not a string", n);
   if (p->head->version == ODTC_WITH_LENGTHS) {
     FIT(p->length_count, "the program has no length");
     return check_lengths(p, problem);

@@ -53,7 +53,7 @@ def test_it_starts_where_only_androids_names_are(program: Path, tmp_path: Path) 
     assert "--tracker ADDRESS" in done.stdout
     done = subprocess.run([*command, "--no"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "odtc-device: --no: is no option; --help lists them\n"
+    assert done.stderr == "odtc-device: --no: is not an option; --help lists them\n"
 
 
 def layouts(folder: Path, *flags: str) -> bytes:

@@ -164,7 +164,7 @@ def test_what_is_wrong_with_a_library_is_said(
     for name, says in (
         ("a.so", "a.so: the library cannot be loaded: .*"),
         ("b.so", "b.so: No such file"),
-        ("../a.so", "no name of a file of the session"),
+        ("../a.so", "not a valid file name in a session"),
     ):
         with pytest.raises(RuntimeError, match=says):
             session.load_module(name)
@@ -201,7 +201,7 @@ def test_a_wrong_call_of_a_kernel_says_why(
         (lambda: module["fails"](there), "the kernel fails failed"),
         (lambda: module["add"](there), "the kernel add failed"),
         (lambda: module.time_evaluator("fails", session.cpu())(there), "the kernel fails failed"),
-        (lambda: session.get_function("odtc.use_cores")("x", 0), "x are no numbers of cores"),
+        (lambda: session.get_function("odtc.use_cores")("x", 0), "x are not numbers of cores"),
         (lambda: session.get_function("odtc.use_cores")("0,1000", 0), "run on core 1000"),
     ):
         with pytest.raises(RuntimeError, match=says):

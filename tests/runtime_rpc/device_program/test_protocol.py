@@ -65,7 +65,7 @@ def test_tensors_come_back(session: rpc.RPCSession, dtype: str) -> None:
 
 def test_there_is_no_other_device(session: rpc.RPCSession) -> None:
     assert not session.device("opencl").exist
-    with pytest.raises(RuntimeError, match="no device of type 4"):
+    with pytest.raises(RuntimeError, match="not a device of type 4"):
         tvm.runtime.empty((1,), "float32", session.device("opencl"))
 
 
@@ -97,21 +97,21 @@ def test_names_are_of_the_sessions_folder(session: rpc.RPCSession, name: str) ->
         lambda: session.get_function("tvm.rpc.server.workpath")(name),
         lambda: session.get_function("odtc.program.open")(name, "b", "c", "", 0, ""),
     ):
-        with pytest.raises(RuntimeError, match="no name of a file of the session"):
+        with pytest.raises(RuntimeError, match="not a valid file name in a session"):
             call()
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "says"),
     [
-        ("odtc.program.state", (7,), "7 is no handle of that kind"),
-        ("odtc.program.state", (-1,), "-1 is no handle of that kind"),
+        ("odtc.program.state", (7,), "7 is not a handle of that kind"),
+        ("odtc.program.state", (-1,), "-1 is not a handle of that kind"),
         ("odtc.program.state", ("x",), "argument 0 is to be an integer"),
         ("odtc.program.state", (), "a call of 1 arguments has 0"),
         ("odtc.program.state", (1, 2), "a call of 1 arguments has 2"),
         ("odtc.program.open", ("a", "b", "c", "", 0, ""), "odtc 2: a cannot be read: No such file"),
         ("odtc.record.start", (0.0, "/", ""), "a period is from 0.001 to 60 seconds"),
-        ("odtc.record.stop", (3,), "3 is no handle of that kind"),
+        ("odtc.record.stop", (3,), "3 is not a handle of that kind"),
     ],
 )
 def test_a_wrong_call_says_why(session: rpc.RPCSession, name: str, arguments, says: str) -> None:
@@ -195,7 +195,7 @@ def test_a_client_reads_and_writes_its_own_memory(
         rest = tensor(memory, (4,), offset) + struct.pack("<Q", count)
         answer, said = raw.ask(code, rest + (b"x" * count if code == COPY_TO else b""))
         assert answer == EXCEPTION
-        assert b"are not in a memory of 16" in said or b"no handle of that kind" in said
+        assert b"are not in a memory of 16" in said or b"not a handle of that kind" in said
 
 
 def test_a_damaged_packet_harms_its_own_session_alone(tmp_path: Path) -> None:

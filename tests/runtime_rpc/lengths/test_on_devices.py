@@ -198,7 +198,7 @@ def test_calls_that_do_not_fit_are_refused(url: str, artifact: odtc.Artifact) ->
         for refused, said in (
             (lambda: call("set_length", 5), "not compiled for a length of 5"),
             (lambda: take([4, -1]), "a step is fed 160 bytes, more or fewer at other lengths, and"),
-            (lambda: take([4]), "8 bytes are no lengths of 2 steps"),
+            (lambda: take([4]), "8 bytes cannot be the lengths of 2 steps"),
         ):
             with pytest.raises((DeviceError, NativeError), match=said):
                 refused()

@@ -118,7 +118,7 @@ def test_a_block_gives_everything_back(artifact):
         with loaded.trainer() as trainer:
             trainer.step(X, Y, 0.1)
             target = trainer._manifest.target
-            assert repr(trainer) == f"<odtc.Trainer of {target}, 1 steps, at work>"
+            assert repr(trainer) == f"<odtc.Trainer of {target}, 1 steps, open>"
         assert "closed" in repr(trainer)
         with pytest.raises(UsageError, match="the trainer is closed"):
             trainer.step(X, Y, 0.1)

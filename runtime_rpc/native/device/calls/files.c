@@ -13,8 +13,7 @@
 
 int odtc_is_own_file(odtc_session *s, const char *name) {
   if (*name && *name != '.' && !strchr(name, '/')) return 1;
-  odtc_refuse(s, "%.200s is no name of a file of the session: it is to have no / in it, and no dot "
-                 "at its begin", name);
+  odtc_refuse(s, "%.200s is not a valid file name in a session: it must not contain / or start with a dot", name);
   return 0;
 }
 

@@ -35,7 +35,7 @@ static int stays_inside(const char *path) {
 static int path_of(odtc_session *s, const char *folder, const char *key, path_text path) {
   if (!odtc_is_own_file(s, key)) return 0;
   if (snprintf(path, MOST_PATH, "%s%s", folder, key) < MOST_PATH) return 1;
-  odtc_refuse(s, "%.50s... is no key of weights: it is too long", key);
+  odtc_refuse(s, "%.50s... is not a valid key of weights: it is too long", key);
   return 0;
 }
 
@@ -107,7 +107,7 @@ static void add(odtc_session *s, const odtc_value *v, odtc_result *result) {
   path_text folder, path;
   if (!made_at(s, v[0].bytes, folder) || !odtc_is_own_file(s, v[1].bytes)) return;
   if (!stays_inside(v[2].bytes) || snprintf(path, sizeof path, "%s/%s", folder, v[2].bytes) >= MOST_PATH) {
-    odtc_refuse(s, "%.200s is no path in the folder of weights", v[2].bytes);
+    odtc_refuse(s, "%.200s is not a path in the folder of weights", v[2].bytes);
     return;
   }
   for (char *at = path; (at = strchr(at, '/')); *at++ = '/') {

@@ -66,8 +66,8 @@ static void open_program(odtc_session *s, const odtc_value *v, odtc_result *resu
   int is_on_gpu = t && odtc_gpu_name(t);
   if (!is_on_gpu) rmdir(COMPILED); /* which stays where something is in it */
   if (is_on_gpu && !is_own)
-    odtc_say("what the GPU's driver compiles is not kept: gpu-programs, beside the folders of sessions, is no folder "
-             "that this user alone may write to; remove it, or give another --folder");
+    odtc_say("what the GPU's driver compiles is not kept: gpu-programs, next to the folders of sessions, is not a "
+             "folder that only this user may write to; remove it, or give another --folder");
   if (!t) odtc_refuse(s, "odtc %d: there is no memory for a trainer", (int)ODTC_NO_MEMORY);
   if (t && odtc_is_well(s, t, code))
     *result = (odtc_result){.type = VALUE_NUMBER, .number = odtc_keep(s, ODTC_TRAINER, t, 0)};
@@ -181,7 +181,7 @@ static void write_part(odtc_session *s, const odtc_value *v, odtc_result *result
   if (!t) return;
   if (!tensor || (tensor->role != ODTC_INPUT && tensor->role != ODTC_FEATURES) ||
       odtc_part_bytes(&t->program, (size_t)v[1].number) != v[2].count) {
-    odtc_refuse(s, "%zu bytes are no micro-batch of tensor %lld", v[2].count,
+    odtc_refuse(s, "%zu bytes are not a micro-batch of tensor %lld", v[2].count,
                 (long long)v[1].number);
     return;
   }

@@ -170,7 +170,7 @@ void odtc_take_steps_at_lengths(odtc_session *s, const odtc_value *v, odtc_resul
   if (v[3].count / sizeof(int64_t) == v[2].count / sizeof(float) && !(v[3].count % sizeof(int64_t)))
     take(s, &(feeding){.trainer = t, .fed = fed, .lengths = v[3].bytes}, v + 1, v + 2, v + 4, result);
   else
-    odtc_refuse(s, "%zu bytes are no lengths of %zu steps", v[3].count, v[2].count / sizeof(float));
+    odtc_refuse(s, "%zu bytes cannot be the lengths of %zu steps", v[3].count, v[2].count / sizeof(float));
   free(fed);
 }
 

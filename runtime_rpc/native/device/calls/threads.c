@@ -13,7 +13,7 @@ int odtc_read_cores(odtc_session *s, const char *text, int cores[ODTC_MOST_THREA
     cores[count] = (int)core;
   }
   if (!*at && count) return count;
-  odtc_refuse(s, "%.100s are no numbers of cores", text);
+  odtc_refuse(s, "%.100s are not numbers of cores", text);
   return 0;
 }
 

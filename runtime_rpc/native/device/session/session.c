@@ -34,7 +34,7 @@ int64_t odtc_keep(odtc_session *s, odtc_kind kind, void *at, uint64_t bytes) {
 odtc_object *odtc_object_of(odtc_session *s, int64_t handle, odtc_kind kind) {
   if (handle > 0 && (uint64_t)handle <= s->room && s->objects[handle - 1].kind == kind)
     return s->objects + handle - 1;
-  odtc_refuse(s, "%lld is no handle of that kind", (long long)handle);
+  odtc_refuse(s, "%lld is not a handle of that kind", (long long)handle);
   return NULL;
 }
 

@@ -10,7 +10,7 @@ enum { COPY_ACK = 8 };
 
 static int is_cpu(odtc_session *s, int32_t device_type) {
   if (device_type == CPU) return 1;
-  odtc_refuse(s, "this server drives the CPU, and no device of type %d", (int)device_type);
+  odtc_refuse(s, "this server drives the CPU, not a device of type %d", (int)device_type);
   return 0;
 }
 
