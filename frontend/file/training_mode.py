@@ -87,7 +87,7 @@ def _dropout(node: Node, emit: Emit) -> list[str]:
     ratio = 0.5 if ratio is None and not node.has(1) else ratio
     if ratio is None or (ratio and "seed" not in node.attrs):
         raise UnsupportedError(
-            "the ratio must be constant, and there must be a seed",
+            "the ratio must be constant, and a seed must be given",
             where=f"node {describe_node(node.proto)}",
             hint="make input ratio an initializer, and give the node an attribute seed",
         )

@@ -126,7 +126,7 @@ class Update:
         if self.clip_value is not None and self.clip_norm is not None:
             raise UsageError(
                 f"clip_value {self.clip_value} and clip_norm {self.clip_norm}",
-                hint="clip gradients by one of them",
+                hint="use one of them to clip gradients",
             )
         if isinstance(self.loss_scale, str):
             object.__setattr__(self, "loss_scale", parse_loss_scale(self.loss_scale))

@@ -204,7 +204,7 @@ class Validation:
             fitting = [name for name, kind in METRICS.items() if held in kind.labels]
             raise UsageError(
                 f"the metric {metric.name} needs labels that are {' or '.join(metric.labels)}; "
-                f"those of {self._main.output.name} are {held}",
+                f"the labels of {self._main.output.name} are {held}",
                 where="metrics",
                 hint=f"with the loss {self.manifest.loss}, use one of {', '.join(fitting)}; in "
                 "Python, also a function of outputs and labels",
