@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.predictions.parts import Predicting
 
 _OUTPUT = TEXT.with_hint(
-    "call evaluate(x, output); several inputs go as one mapping {name: array}; labels take no part"
+    "call evaluate(x, output); several inputs go as one mapping {name: array}; labels are not used"
 )
 
 

@@ -10,7 +10,7 @@ from odtc.core.ir.marked_loss import loss_inside
 
 _HINT = (
     "load the last checkpoint, and train with a lower learning rate; an index that the model "
-    "computes itself, and that is out of bounds, reads and writes NaN, too"
+    "computes itself and that is out of bounds also reads and writes NaN"
 )
 _FIRST = (
     "no learning rate had a part in it: look at the weights as they were given, and at the batch, "

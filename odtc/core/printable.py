@@ -24,3 +24,8 @@ def printable_lines(text: str) -> str:
 def counted(count: int, one: str, many: str) -> str:
     """A number and what there are so many of: `1 row is`, `2 rows are`."""
     return f"{count} {one if count == 1 else many}"
+
+
+def with_article(noun: str) -> str:
+    """A noun after its article, by its first letter: `a number`, `an array`."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -123,7 +123,7 @@ def export(
     """Exports a module; see `odtc.from_torch`."""
     if not isinstance(module, nn.Module):
         raise UsageError(
-            f"module is {shown(module)}, and no torch.nn.Module",
+            f"module is {shown(module)}, not a torch.nn.Module",
             where="odtc.from_torch",
             hint="give a module, such as torchvision.models.resnet18()",
         )

@@ -59,7 +59,7 @@ def not_opened(
         return DeviceError(
             f"no file in place of memory: {error}",
             where=session.name,
-            hint="make room on the device, or name another folder of it with --storage",
+            hint="free some space on the device, or name another folder of it with --storage",
         )
     if error.code is Code.CPU:
         return DeviceError(
@@ -117,7 +117,7 @@ def _reason(error: NativeError) -> str:
 
 def _no_file(what: str, folder: str | Path) -> OutputError:
     return OutputError(
-        what, where=str(folder), hint="make room there, or name another folder with --storage"
+        what, where=str(folder), hint="free some space there, or name another folder with --storage"
     )
 
 

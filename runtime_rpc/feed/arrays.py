@@ -45,7 +45,7 @@ def as_array(value: Any, where: str) -> np.ndarray:
         array = _numbers_of(value, where) if is_frame(value) else np.asarray(_plain(value))
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
         raise DataError(
-            f"{type(value).__name__} is no array: {str(error).splitlines()[0]}",
+            f"{type(value).__name__} is not an array: {str(error).splitlines()[0]}",
             where=where,
             hint="feed one dense array of numbers; a pair of x and y as step(x, y, lr=...)",
         ) from error
@@ -56,7 +56,7 @@ def as_array(value: Any, where: str) -> np.ndarray:
         raise DataError(
             f"{type(value).__name__} is not an array of numbers",
             where=where,
-            hint="feed an array of NumPy or a tensor of PyTorch",
+            hint="feed a NumPy array or a PyTorch tensor",
         )
     return array
 

@@ -73,7 +73,7 @@ def learning_rate(rate: Any) -> float:
         or not hasattr(rate, "__float__")
     ):
         raise UsageError(
-            f"the learning rate is {shown(rate)}, and no number",
+            f"the learning rate is {shown(rate)}, not a number",
             where="lr",
             hint=_SCHEDULE if callable(rate) else f"call step(x, y, lr=0.01){SEVERAL}",
         )
@@ -138,7 +138,7 @@ def pairs(
     """
     if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
         raise UsageError(
-            f"batches are {shown(batches)}, and nothing to iterate over",
+            f"batches are {shown(batches)}, not an iterable",
             where="trainer.train",
             hint="give a list of pairs (x, y), or a DataLoader",
         )
@@ -147,8 +147,7 @@ def pairs(
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             length = f" of {len(batch)}" if hasattr(batch, "__len__") else ""
             raise UsageError(
-                f"batch {number} is a {type(batch).__name__}{length}, and no pair of input and "
-                "label",
+                f"batch {number} is a {type(batch).__name__}{length}, not an (input, label) pair",
                 where="trainer.train",
                 hint=hint,
             )

@@ -103,7 +103,7 @@ def _check_rank(labels: np.ndarray, classes: Classes, spec: TensorSpec) -> None:
     hint = f"leave out axis {axis}, of size 1: labels.squeeze({axis})"
     if axis is None:
         hint = (
-            f"feed the number of each class: labels.argmax({classes.axis}); for shares of classes "
+            f"feed class numbers: labels.argmax({classes.axis}); for class probabilities "
             "compile with --loss 'cross-entropy{soft-labels=true}'"
         )
     raise DataError(

@@ -22,6 +22,6 @@ def check_no_texts(fed: Any, where: str | None = None) -> None:
     raise DataError(
         f"texts are fed, such as {shown(parts[0])}, and a step takes numbers",
         where=where,
-        hint="give fit the texts themselves, as a list or a Dataset and in no loader, with "
+        hint="give fit the texts themselves, as a list or a Dataset and not in a loader, with "
         'tokenizer="tokenizer.json"; or number their tokens in the loader\'s collate_fn',
     )

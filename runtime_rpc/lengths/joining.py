@@ -73,8 +73,8 @@ class Joining:
         if len(shapes) > 1:
             first, other, *_ = shapes.values()
             raise DataError(
-                f"batches have {printable(name)} of the shapes {first} and {other}, which are no "
-                "parts of one array",
+                f"batches have {printable(name)} of the shapes {first} and {other}, which cannot "
+                "form one array",
                 where=self._where,
                 hint="give each sample the same shape",
             )

@@ -327,7 +327,7 @@ def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[
         ) from error
     if not callable(made):
         raise UsageError(
-            f"schedule makes {shown(made)}, and no schedule", where="fit", hint=_SCHEDULE
+            f"schedule makes {shown(made)}, not a schedule", where="fit", hint=_SCHEDULE
         )
     return schedule_of(made)
 

@@ -23,7 +23,7 @@ def bytes_left(available: Available) -> int:
     left = available()
     if not isinstance(left, Real) or not math.isfinite(left):
         raise UsageError(
-            f"the function for the memory that is left gives {left!r}, and no number of bytes",
+            f"the function for the memory that is left gives {left!r}, not a number of bytes",
             where="trainer.follow_memory",
             hint="let it return a number, such as psutil.virtual_memory().available",
         )

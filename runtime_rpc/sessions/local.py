@@ -178,7 +178,7 @@ class LocalSession:
             raise OutputError(
                 f"no file of {spec.nbytes:,} bytes for {spec.name!r}: {error.strerror or error}",
                 where=str(path),
-                hint="make room there, or name another folder with --storage",
+                hint="free some space there, or name another folder with --storage",
             ) from error
 
     def available_bytes(self) -> int:

@@ -177,7 +177,7 @@ class DeviceState:
         weights = {item.spec.name: item for item in self._manifest.of_role(*WEIGHT_ROLES)}
         if not isinstance(values, Mapping):
             raise UsageError(
-                f"the values are a {type(values).__name__}, and no mapping",
+                f"the values are a {type(values).__name__}, not a mapping",
                 where="trainer.set_parameters",
                 hint="give {name: array}, such as dict(module.named_parameters())",
             )

@@ -12,7 +12,7 @@ from odtc.runtime_rpc.evaluations import Evaluations
 from odtc.runtime_rpc.guards.turns import Turns, alone
 from odtc.runtime_rpc.lengths.feed import LengthEvaluations
 
-_OF = instance(Features, "one of manifest.features", "take one of trainer.manifest.features")
+_OF = instance(Features, "item of manifest.features", "take one of trainer.manifest.features")
 
 
 class FrozenLayers:

@@ -86,7 +86,7 @@ def load_state(module: Any, state: State) -> None:
 
     if not isinstance(module, torch.nn.Module):
         raise UsageError(
-            f"module is {shown(module)}, and no torch.nn.Module",
+            f"module is {shown(module)}, not a torch.nn.Module",
             where="trainer.to_torch",
             hint="give a module that is made as the one that was exported",
         )

@@ -36,7 +36,7 @@ def test_an_empty_option_of_a_file(
     monkeypatch.chdir(tmp_path)
     Path("odtc.toml").write_text('[train]\ndevice = ""\n')
     assert main(["train", "a.odtc", "--data", "x.npz"]) == ExitCode.USAGE
-    assert "it takes a text that is not empty" in capsys.readouterr().err
+    assert "it takes a string that is not empty" in capsys.readouterr().err
 
 
 def test_what_another_program_is_given_may_be_empty(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,7 @@ def test_options_are_not_abbreviated():
             OSError(errno.ENOSPC, "No space left on device", "some/file"),
             ExitCode.OUTPUT,
             "error: cannot write: No space left on device\n  where: some/file\n"
-            "  hint: make room; TMPDIR chooses another folder for temporary files\n",
+            "  hint: free some space, or set TMPDIR to another folder for temporary files\n",
         ),
         (
             RuntimeError("[red]a[/red]\nb"),

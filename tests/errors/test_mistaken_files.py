@@ -42,26 +42,26 @@ def test_what_is_no_model_and_no_artifact_is_called_so(what: str, tmp_path: Path
     MADE[what](path)
     for command in ("check", "inspect"):
         assert main([command, str(path)]) in (3, 8)
-        assert f"it is {what}, and no " in capsys.readouterr().err
+        assert f"it is {what}, not an " in capsys.readouterr().err
 
 
 def test_models_artifacts_and_checkpoints_for_each_other(digits: Digits, tmp_path: Path, capsys):
     with odtc.load(digits.artifact) as artifact, artifact.trainer(threads=1) as trainer:
         trainer.save_checkpoint(tmp_path / "c")
         for other in (digits.model, digits.artifact, digits.train):
-            with pytest.raises(OdtcError, match=r"it is (an|a) .*, and no checkpoint"):
+            with pytest.raises(OdtcError, match=r"it is (an|a) .*, not a checkpoint"):
                 trainer.load_checkpoint(other)
         artifact.save(tmp_path / "named.onnx")
     odtc.load(tmp_path / "named.onnx").close()
     assert kind_of(digits.model) is None
     for argv, text in (
-        (["compile", str(digits.artifact), "--batch", "2"], "an artifact of odtc, and no ONNX"),
-        (["inspect", str(digits.model)], "an ONNX model, and no artifact of odtc"),
-        (["inspect", str(tmp_path / "c")], "(safetensors), and no artifact of odtc"),
+        (["compile", str(digits.artifact), "--batch", "2"], "an artifact of odtc, not an ONNX"),
+        (["inspect", str(digits.model)], "an ONNX model, not an artifact of odtc"),
+        (["inspect", str(tmp_path / "c")], "(safetensors), not an artifact of odtc"),
         (["inspect", str(tmp_path / "c")], "give it as --checkpoint beside its artifact"),
         (
             ["train", str(digits.artifact), "--data", str(digits.artifact), "--lr", "1"],
-            "an artifact of odtc, and no file of arrays",
+            "an artifact of odtc, not a file of arrays",
         ),
     ):
         assert main(argv) != 0

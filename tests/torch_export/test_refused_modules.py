@@ -136,7 +136,7 @@ REFUSED = {
         *(X, {}, ModelError, r"scale \(nan\)"),
     ),
     "an infinite weight": (lambda: with_element(-np.inf), X, {}, ModelError, r"weight \(-inf\)"),
-    "no module": (lambda: torch.relu, X, {}, UsageError, "no torch.nn.Module"),
+    "no module": (lambda: torch.relu, X, {}, UsageError, "not a torch.nn.Module"),
     "a wrong shape": (lambda: nn.Linear(4, 2), X, {}, UsageError, "fails on the example inputs"),
     "too many inputs": (lambda: nn.Linear(3, 2), (X, X), {}, UsageError, "do not fit"),
     "no tensor": (lambda: nn.Linear(3, 2), (3,), {}, UsageError, "no tensor in the example"),

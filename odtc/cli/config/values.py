@@ -105,7 +105,7 @@ def _word(given: Any) -> str:
         raise UnfitError(f"it takes a text or a number, not {_called(given)}")
     text = str(given)
     if not text or "\0" in text:
-        raise UnfitError("it takes a text that is not empty")
+        raise UnfitError("it takes a string that is not empty")
     return text
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from odtc.core.artifact.archive import small_directory
 from odtc.core.disk.file_limits import MOST_ARRAYS_BYTES
 from odtc.core.errors import OdtcError
+from odtc.core.printable import with_article
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _LONGEST_MAGIC = 16
@@ -92,7 +93,9 @@ def mistaken(path: str | os.PathLike[str], wanted: str, error: type[OdtcError]) 
         found = _MODEL
     if found is None or found.serves == wanted:
         return None
-    return error(f"it is {found.what}, and no {wanted}", where=str(path), hint=found.hint)
+    return error(
+        f"it is {found.what}, not {with_article(wanted)}", where=str(path), hint=found.hint
+    )
 
 
 def kind_of(path: str | os.PathLike[str]) -> FileKind | None:

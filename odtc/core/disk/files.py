@@ -127,7 +127,7 @@ def check_room(needed: int) -> None:
         raise OutputError(
             f"the folder for temporary files has {free} bytes left; {needed} are needed",
             where=folder,
-            hint="make room there, or set TMPDIR to a folder that has some",
+            hint="free some space there, or set TMPDIR to a folder that has enough",
         )
 
 
@@ -194,7 +194,7 @@ def disk_full(error: OSError, where: str | None = None) -> OutputError:
     return OutputError(
         f"cannot write: {error.strerror}",
         where=error.filename or where,
-        hint="make room; TMPDIR chooses another folder for temporary files",
+        hint="free some space, or set TMPDIR to another folder for temporary files",
     )
 
 

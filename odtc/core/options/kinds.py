@@ -13,7 +13,7 @@ from importlib import import_module
 from numbers import Real
 from typing import Any, SupportsIndex
 
-from odtc.core.printable import printable
+from odtc.core.printable import printable, with_article
 
 _LONGEST = 60
 # No size, count or seed has more.
@@ -29,7 +29,7 @@ class MisfitError(Exception):
     """
 
     def __init__(self, at: str, value: Any, wanted: str) -> None:
-        super().__init__(f"{at} is {shown(value)}, and no {wanted}")
+        super().__init__(f"{at} is {shown(value)}, not {with_article(wanted)}")
         self.at = at
 
 
@@ -38,7 +38,7 @@ class Kind:
     """A kind of argument: the values that it may have.
 
     Attributes:
-        wanted: what it is called, after `no`.
+        wanted: what it is called, after `not a`.
         hint: what to give.
         read: from a value, and what that is called, to it in its own type; raises MisfitError.
     """
@@ -145,7 +145,7 @@ WHOLE = kind("whole number", "give a whole number, such as 4", _index)
 REAL = kind("number", "give a number, such as 0.5", _real)
 NUMBER = kind("finite number", "give a number, such as 0.5", _finite)
 FLAG = kind("switch", "give True or False", _flag)
-TEXT = kind("text", "give a text that is not empty", _text)
+TEXT = kind("string", "give a string that is not empty", _text)
 PATH = kind("path", "give the path of a file, as a str or a pathlib.Path", _path)
 FUNCTION = kind("function", "give what can be called", _callable)
 # The function itself says what it may be.

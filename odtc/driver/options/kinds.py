@@ -25,7 +25,7 @@ TARGET = either(
 
 CHOICES = either(
     TEXT,
-    several(TEXT, "list of texts", ""),
+    several(TEXT, "list of strings", ""),
     hint="give a glob over the names of parameters, such as 'fc*', or a list of them",
 )
 ADAPTERS = optional(

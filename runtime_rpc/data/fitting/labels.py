@@ -134,8 +134,8 @@ def _numbered(words: np.ndarray, item: Argument, known: Sequence[str], where: st
             f"{label} has the names {listed(found)}, {len(found)} in all; the step has "
             f"{item.classes.count} classes",
             where=where,
-            hint=f"bring samples of each class, or {_NUMBERS} yourself; a model for other classes "
-            "is made by `odtc adapt`",
+            hint=f"provide samples of each class, or {_NUMBERS} yourself; `odtc adapt` makes a "
+            "model for other classes",
         )
     classes = tuple(known) or tuple(found)
     unknown = [each for each in found if each not in classes]

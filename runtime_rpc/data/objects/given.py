@@ -140,9 +140,10 @@ def held_source(
     held = [{**x, **y} for x, y in batches]
     if not held:
         raise DataError(
-            "a pass over the validation data gives no batch",
+            "the validation data yields no batches",
             where="validation",
-            hint="give batches, or leave it out; a generator gives them once",
+            hint="give at least one batch, or leave validation out; a generator yields its batches "
+            "only once",
         )
     arrays = joining(held)
     found = samples_in(arrays, [*arrays], wanted_by(manifest, ReadOptions(), own or known), "data")

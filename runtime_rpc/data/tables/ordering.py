@@ -105,7 +105,7 @@ class Ordering:
         )
         if self._is_one_run:
             raise DataError(
-                f"{said}: nothing says which of their columns is which",
+                f"{said}, so their columns cannot be matched",
                 where="data",
                 hint="give all batches as DataFrames, or all as arrays: frame[NAMES].to_numpy()",
             )

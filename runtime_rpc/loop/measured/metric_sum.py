@@ -80,7 +80,7 @@ def _number(metric: Function, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"the metric {metric.key} gives {shown(value)}, and no number",
+            f"the metric {metric.key} gives {shown(value)}, not a number",
             where="metrics",
             hint="let it give one number; for several, give several functions",
         ) from error

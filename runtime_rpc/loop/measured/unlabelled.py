@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from odtc.core.errors import DataError
 
 _HINT = (
-    "look at how labels are made: a prompt that fills its row leaves none, nor does a row that is "
-    "filled up as a whole"
+    "check how labels are made: a prompt that fills its row leaves no labels, and neither does a "
+    "row that is all padding"
 )
 
 

@@ -53,7 +53,7 @@ def test_numbers_of_samples(tmp_path) -> None:
     path = saved(SUMS, tmp_path)
     assert odtc.compile(path, batch=np.int64(8)).manifest.batch == 8
     for wrong in ("4", 4.0, True):
-        with pytest.raises(UsageError, match="and no whole number"):
+        with pytest.raises(UsageError, match="not a whole number"):
             odtc.compile(path, batch=wrong)
 
 

@@ -285,7 +285,7 @@ def test_what_is_used_up_is_said(trainer: odtc.Trainer):
         ({"validation": VALIDATION, "metrics": ["f1", "f1"]}, "the metric f1 is given twice"),
         ({"callbacks": [odtc.EarlyStopping("val_loss")]}, "the run has no column 'val_loss'"),
         ({"callbacks": [5]}, "a callback is 5, and neither"),
-        ({"schedule": lambda lr, updates: 5}, "schedule makes 5, and no schedule"),
+        ({"schedule": lambda lr, updates: 5}, "schedule makes 5, not a schedule"),
     ],
 )
 def test_what_does_not_go_together_is_said(trainer: odtc.Trainer, wrong: dict, message: str):

@@ -199,7 +199,7 @@ def test_a_schedule_that_takes_no_length_of_a_run_is_refused(artifact: odtc.Arti
 
 
 def test_a_schedule_of_text_is_told_what_reads_it(artifact: odtc.Artifact):
-    with pytest.raises(UsageError, match="schedule is 'cosine', and no function") as error:
+    with pytest.raises(UsageError, match="schedule is 'cosine', not a function") as error:
         fitted(artifact, schedule="cosine")
     hint = error.value.hint or ""
     assert "such as schedule=odtc.schedules.Cosine" in hint

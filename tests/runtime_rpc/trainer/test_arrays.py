@@ -52,10 +52,10 @@ def test_frames_of_truth_values_and_empty_cells_are_numbers() -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "a sparse tensor": (T.to_sparse(), "Tensor is no array"),
-    "one without elements": (T.to("meta"), "Tensor is no array"),
-    "rows of other lengths": ([[1, 2], [3]], "list is no array"),
-    "a pair": ((X, X[0]), "tuple is no array"),
+    "a sparse tensor": (T.to_sparse(), "Tensor is not an array"),
+    "one without elements": (T.to("meta"), "Tensor is not an array"),
+    "rows of other lengths": ([[1, 2], [3]], "list is not an array"),
+    "a pair": ((X, X[0]), "tuple is not an array"),
     "nothing": (None, "NoneType is not an array of numbers"),
     "a word": ("x", "str is not an array of numbers"),
     "a generator": (iter([1]), "list_iterator is not an array of numbers"),

@@ -45,7 +45,7 @@ def test_numbers_are_learning_rates(rate: object) -> None:
     "rate", ["0.1", None, np.array([0.1]), torch.tensor([1]), lambda _: 0.1, [0.1], {"lr": 0.1}]
 )
 def test_other_things_are_none(rate: object) -> None:
-    with pytest.raises(UsageError, match="and no number"):
+    with pytest.raises(UsageError, match="not a number"):
         learning_rate(rate)
 
 

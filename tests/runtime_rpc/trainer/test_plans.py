@@ -57,7 +57,7 @@ def test_what_is_no_number_of_bytes(left: object) -> None:
     with pytest.raises(UsageError) as caught:
         follower.choose(PLANS[0], 0)
     assert str(caught.value).startswith(
-        f"the function for the memory that is left gives {left!r}, and no number of bytes\n"
+        f"the function for the memory that is left gives {left!r}, not a number of bytes\n"
     )
 
 
