@@ -118,6 +118,6 @@ def require_torch() -> None:
     """
     if find_spec("torch") is None:
         raise MissingPackageError(
-            "PyTorch is not installed, and a module is exported by it",
+            "PyTorch is not installed; exporting a module needs it",
             hint="pip install torch onnxscript",
         )

@@ -84,7 +84,7 @@ def add(path: Path, records: Iterable[Record]) -> None:
             os.close(file)
     except OSError as error:
         raise OutputError(
-            f"the records cannot be kept: {error.strerror or error}", where=str(path), hint=_HINT
+            f"the records cannot be saved: {error.strerror or error}", where=str(path), hint=_HINT
         ) from error
 
 

@@ -81,11 +81,13 @@ def _path_of(name: str) -> Path:
         if path.is_file():
             return path
     known = sorted(path.stem for folder in folders for path in folder.glob(f"*{_SUFFIX}"))
-    has = f"there are {', '.join(dict.fromkeys(known))}" if known else "its models need a clone"
+    has = (
+        f"odtc has {', '.join(dict.fromkeys(known))}" if known else "its models need a clone of it"
+    )
     raise UsageError(
         f"no suite {name!r}",
         where=str(_FOLDER),
-        hint=f"{did_you_mean(name, known)}{has} of odtc; or name a .toml file",
+        hint=f"{did_you_mean(name, known)}{has}; or name a .toml file",
     )
 
 

@@ -77,7 +77,7 @@ def pipeline_options(target: Target, options: StepOptions) -> PipelineOptions:
     for name in _WITHIN_BUDGETS:
         if getattr(options, name):
             raise UsageError(
-                "it is for a step with a memory budget, and passes run here without one",
+                "it is only for a step with a memory budget; here, passes run without one",
                 where=name,
                 hint="leave it out; `odtc compile --print-ir-after` takes a --memory-budget",
             )
@@ -129,7 +129,7 @@ def opt_module(
             raise
         raise UsageError(
             f"the passes cannot run in this order: {error}",
-            hint="`odtc opt --list` has the order of a compile",
+            hint="`odtc opt --list` prints the order that a compile uses",
         ) from error
 
 

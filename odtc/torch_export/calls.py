@@ -286,7 +286,7 @@ def checked_names(names: Sequence[str], count: int, where: str, hint: str) -> li
     said = {
         f"{_counted(len(held), 'name')} given for {_counted(count, 'tensor')}": len(held) != count,
         f"{odd and odd[0]!r} is no name: a name is a text that is not empty": bool(odd),
-        f"the name {twice and twice[0]!r} is there twice": bool(twice),
+        f"the name {twice and twice[0]!r} appears twice": bool(twice),
     }
     if wrong := [text for text, holds in said.items() if holds]:
         raise UsageError(wrong[0], where=where, hint=f"give each tensor one name: {hint}")

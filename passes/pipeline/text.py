@@ -35,7 +35,7 @@ _OPEN, _CLOSE = "({", ")}"
 _MOST_NESTED = 8
 # The bounds of options by their types: numbers are counts and shares.
 _BOUNDS: Mapping[type, Bound] = {bool: SWITCH, int: NATURAL, float: NOT_NEGATIVE}
-_LISTED = "`odtc opt --list` prints those of a target"
+_LISTED = "`odtc opt --list` prints the passes of a target"
 
 
 def pipeline_text(passes: Iterable[Pass]) -> str:
@@ -145,7 +145,8 @@ def _lacks(name: str, each: Field) -> UsageError:
             f"the pass {name} lacks its option {written}", hint=f"write {name}{{{written}=VALUE}}"
         )
     return UsageError(
-        f"the pass {name} is none of this target and step: they bring no {each.name}", hint=_LISTED
+        f"the pass {name} is not available for this target and step: they provide no {each.name}",
+        hint=_LISTED,
     )
 
 

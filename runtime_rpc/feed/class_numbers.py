@@ -50,8 +50,8 @@ def check_class_numbers(
         raise DataError(
             f"{len(missing)} of {labels.size} labels are missing: None",
             where=f"{spec.name}, {told(_sample_of(labels, missing[0], place or Place(0)))}",
-            hint="leave these samples out; or give such a label the number -100, and compile with "
-            "--loss 'cross-entropy{ignore-index=-100}'",
+            hint="leave these samples out; or give missing labels the number -100, and compile "
+            "with --loss 'cross-entropy{ignore-index=-100}'",
         )
     if labels.dtype.kind not in "iu":
         raise DataError(

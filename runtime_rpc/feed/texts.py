@@ -20,7 +20,7 @@ def check_no_texts(fed: Any, where: str | None = None) -> None:
     if not parts or not all(isinstance(part, str) for part in parts):
         return
     raise DataError(
-        f"texts are fed, such as {shown(parts[0])}, and a step takes numbers",
+        f"text was fed, such as {shown(parts[0])}, but a step takes numbers",
         where=where,
         hint="give fit the texts themselves, as a list or a Dataset and not in a loader, with "
         'tokenizer="tokenizer.json"; or number their tokens in the loader\'s collate_fn',

@@ -43,7 +43,7 @@ def parse_tegrastats(lines: Iterable[str], interval: float) -> Samples:
         number += 1
     if not number:
         raise DataError(
-            "no line is one of tegrastats", hint="record one with `tegrastats --logfile FILE`"
+            "no line comes from tegrastats", hint="record one with `tegrastats --logfile FILE`"
         )
     series = {name: Series(tuple(times), tuple(values)) for name, (times, values) in found.items()}
     return Samples(0.0, (number - 1) * interval, series, period=interval)

@@ -23,9 +23,9 @@ def check_length(manifest: Manifest, length: int | None, where: str = _WHERE) ->
     """
     if length is not None and not manifest.lengths:
         raise UsageError(
-            f"the step was compiled for one size, and not for several lengths such as {length}",
+            f"the step was compiled for one size, not for several lengths such as {length}",
             where=where,
-            hint="leave the length out; `odtc compile --lengths` makes a step of several",
+            hint="leave the length out; `odtc compile --lengths` makes a step for several",
         )
     if length is not None and length not in manifest.lengths:
         known = ", ".join(map(str, manifest.lengths))

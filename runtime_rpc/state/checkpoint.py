@@ -342,7 +342,7 @@ def check_model(metadata: Mapping[str, str], manifest: Manifest, where: str) -> 
     """
     if metadata.get("model_sha256") != manifest.model_sha256:
         raise ArtifactError(
-            f"the checkpoint is of another model than {manifest.model}",
+            f"the checkpoint is from a model other than {manifest.model}",
             where=where,
             hint="load it with an artifact compiled from the model that it was trained with",
         )

@@ -31,7 +31,7 @@ _VERSIONS: dict[str, Callable[[], str]] = {
     "ffi": lambda: version("apache-tvm-ffi"),
     "abi": lambda: f"{8 * struct.calcsize('P')}-bit {sys.byteorder}-endian",
 }
-OTHER = "the device's server is of another version or build"
+OTHER = "the device's server is a different version or build"
 # A server of the native runtime has no TVM; what it speaks of TVM's is compared by its sessions.
 _OF_NATIVE = ("odtc", "sources", "abi")
 _OF_PYTHON = ("odtc", "tvm", "ffi", "abi")

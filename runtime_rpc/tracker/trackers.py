@@ -111,9 +111,9 @@ class Tracker:
         if key not in known:
             listed = ", ".join(name[:_LISTED_LETTERS] for name in known[:_LISTED]) or "none"
             raise DeviceError(
-                f"no device {key!r} is registered at the tracker; those that are: {listed}",
+                f"no device {key!r} is registered with the tracker; registered: {listed}",
                 where=self._where,
-                hint="start the device's server, such as with `odtc device setup SERIAL`",
+                hint="start the device's server, for example with `odtc device setup SERIAL`",
             )
 
     def request(self, key: str, seconds: float) -> Offer:

@@ -213,7 +213,7 @@ def test_a_file_that_holds_something_else_is_an_error(tmp_path: Path) -> None:
         read(file)
     with pytest.raises(DataError, match="cannot be read"):
         read(tmp_path)
-    with pytest.raises(OutputError, match="cannot be kept"):
+    with pytest.raises(OutputError, match="cannot be saved"):
         add(file / "below", [record()])
 
 

@@ -175,7 +175,7 @@ WRONG = {
     "by-kernel(tvm.FuseTIR,compact)": "unknown pass 'compact'",
     "by-kernel(" * 3000 + ")" * 3000: "passes are nested more than 8 deep",
     "bind-loops": "lacks its option items.*write bind-loops{items=VALUE}",
-    "insert-checkpoints{slots=1}": "none of this target and step: they bring no function",
+    "insert-checkpoints{slots=1}": "for this target and step: they provide no function",
 }
 
 

@@ -43,7 +43,7 @@ def test_a_server_of_another_build_is_told(
         assert main(["devices", "--tracker", place]) == ExitCode.OK
     said = capsys.readouterr()
     assert f"{url}  other version: run odtc device build" in said.out
-    assert f"note: {url}: the server is of another version or build: the hash of" in said.err
+    assert f"note: {url}: the server is a different version or build: the hash of" in said.err
     assert OTHER_SOURCES in said.err
 
 

@@ -171,7 +171,7 @@ def test_outputs_that_are_no_row_a_sample(here: Path, capsys: pytest.CaptureFixt
     for options, code, said in (
         (["map"], ExitCode.USAGE, "has no row of numbers for each sample"),
         (["price", "map", "-o", "a.csv"], ExitCode.USAGE, "one output goes into a file of .csv"),
-        (["price", "map"], ExitCode.USAGE, "a table is of one output, and --output-names has 2"),
+        (["price", "map"], ExitCode.USAGE, "a table holds one output, and --output-names has 2"),
         (["none"], ExitCode.USAGE, "the output 'none' cannot be evaluated"),
     ):
         assert main([*run, "--output-names", *options]) == code
@@ -182,8 +182,8 @@ def test_outputs_that_are_no_row_a_sample(here: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["-o", "a.txt"], ExitCode.USAGE, "are written as .npy, .npz, .csv, and not as .txt"),
-        (["-o", "a"], ExitCode.USAGE, "and not as that"),
+        (["-o", "a.txt"], ExitCode.USAGE, "are written as .npy, .npz, .csv, not as .txt"),
+        (["-o", "a"], ExitCode.USAGE, ", not as that"),
         (["--checkpoint", "none"], ExitCode.ARTIFACT, "none"),
         (["--ema"], ExitCode.USAGE, "keeps no"),
         (["--end-token", "x"], ExitCode.USAGE, "--end-token needs a tokenizer"),

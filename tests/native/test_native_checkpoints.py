@@ -124,12 +124,12 @@ DAMAGE = {
     "a number": (
         edited(lambda d: d[:-1] + bytes([d[-1] ^ 1])),
         Code.DAMAGED,
-        "does not have the hash",
+        "does not match its recorded hash",
     ),
     "the header": (
         edited(lambda d: d.replace(b'"step":"3"', b'"step":"4"')),
         Code.DAMAGED,
-        "the header of the checkpoint does not have the hash",
+        "the header of the checkpoint does not match its recorded hash",
     ),
     "another model": (
         edited(lambda d: d.replace(b'model_sha256":"', b'model_sha256":"0', 1)),

@@ -302,5 +302,5 @@ def test_an_orins_line_is_read() -> None:
 
 
 def test_another_log_is_none_of_tegrastats() -> None:
-    with pytest.raises(DataError, match="no line is one of tegrastats"):
+    with pytest.raises(DataError, match="no line comes from tegrastats"):
         parse_tegrastats(["hello", ""], 1.0)

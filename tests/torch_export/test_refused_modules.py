@@ -154,7 +154,7 @@ REFUSED = {
     ),
     "a name that is there twice": (
         lambda: nn.Bilinear(3, 3, 2),
-        *((X, X), {"input_names": ["a", "a"]}, UsageError, "the name 'a' is there twice"),
+        *((X, X), {"input_names": ["a", "a"]}, UsageError, "the name 'a' appears twice"),
     ),
     "an empty name": (
         lambda: nn.Linear(3, 2),

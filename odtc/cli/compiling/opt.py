@@ -101,12 +101,12 @@ def _check(args: argparse.Namespace) -> None:
         for option, value in (("-o", args.output), ("--print-after", args.print_after)):
             if value:
                 raise UsageError(
-                    f"{option} is for passes that run, and --list runs none",
+                    f"{option} is for passes that run; --list runs no passes",
                     hint="leave one of them out",
                 )
     elif args.json:
         raise UsageError(
-            "--json is for --list, and a module is TVM script",
+            "--json is for --list; a module is printed as TVM script",
             hint="leave --json out, or give --list",
         )
     elif args.model is None:

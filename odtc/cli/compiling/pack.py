@@ -88,13 +88,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _too_high(solution: "PackingSolution", capacity: int, table: Path) -> BudgetError:
     """The error for a plan that needs more than there is."""
-    need = f"the lowest found has {solution.height} bytes, and none has less than "
+    need = f"the smallest found takes {solution.height} bytes, and no plan takes fewer than "
     return BudgetError(
-        f"no plan within {capacity} bytes: {need}{solution.lower_bound}",
+        f"no plan was found within {capacity} bytes: {need}{solution.lower_bound}",
         where=str(table),
         hint=f"give a --capacity of at least {solution.lower_bound}"
         if capacity < solution.lower_bound
-        else "give more --capacity, or a longer --time-limit",
+        else "give a larger --capacity or a longer --time-limit",
     )
 
 

@@ -118,7 +118,7 @@ def _answers(args: argparse.Namespace) -> Answers:
     data = args.data or questions.ask_data()
     for path in (model, data):
         if not Path(path).exists():
-            raise UsageError("there is no such file", where=path, hint="check the path")
+            raise UsageError("the file does not exist", where=path, hint="check the path")
     target = args.target or (questions.ask_target() if can_ask else "host-cpu")
     train, lora = args.train or [], args.lora or ""
     if not train and not lora and can_ask:

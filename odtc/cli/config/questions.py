@@ -49,7 +49,7 @@ def _there(text: str) -> str:
         UsageError: there is none.
     """
     if not Path(text).exists():
-        raise UsageError("there is no such file", where=text, hint="check the path")
+        raise UsageError("the file does not exist", where=text, hint="check the path")
     return text
 
 

@@ -104,7 +104,7 @@ def _merge(args: argparse.Namespace) -> int:
     path, own = _read(args)
     missing = [str(file) for file in args.files if not file.exists()]
     if missing:
-        raise UsageError("there is no such file", where=missing[0], hint="check the path")
+        raise UsageError("the file does not exist", where=missing[0], hint="check the path")
     every = merged(own, *(read(file).records for file in args.files))
     new = every[len(merged(own)) :]
     if new:

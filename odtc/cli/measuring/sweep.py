@@ -194,7 +194,11 @@ def _cases(args: argparse.Namespace, progress: "Progress") -> "list[SweepCase]":
     for path in args.inputs:
         if path.endswith(_MODEL):
             if not args.batch:
-                raise UsageError("a model needs --batch", where=path, hint="such as --batch 1 2 4")
+                raise UsageError(
+                    "a model needs --batch",
+                    where=path,
+                    hint="give one or more sizes, such as --batch 1 2 4",
+                )
             found += [
                 _case(path, each, target, _compiled(args, path, each, progress))
                 for each in args.batch

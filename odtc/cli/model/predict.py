@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         check_writable(args.output)
     elif len(args.output_names or ()) > 1:
         raise UsageError(
-            f"a table is of one output, and --output-names has {len(args.output_names)}",
+            f"a table holds one output, and --output-names has {len(args.output_names)}",
             hint="write all of them to a file, such as -o predictions.npz, or ask for one output",
         )
     # Imported here: samples bring numpy.
@@ -202,7 +202,7 @@ def _check_ending(output: Path, names: Sequence[str]) -> None:
     ending = output.suffix.lower()
     if ending not in ENDINGS:
         raise UsageError(
-            f"predictions are written as {', '.join(ENDINGS)}, and not as {ending or 'that'}",
+            f"predictions are written as {', '.join(ENDINGS)}, not as {ending or 'that'}",
             where=str(output),
             hint=f"name it {output.stem or 'predictions'}.npy for an array, .csv for a table",
         )

@@ -87,7 +87,7 @@ def _other(url: str, what: str, serial: str | None) -> str:
         what: is other.
         serial: of the phone that it is; None of what is none that was set up from here.
     """
-    say(f"note: {url}: the server is of another version or build: {what}")
+    say(f"note: {url}: the server is a different version or build: {what}")
     return f"other version: run odtc device {f'setup {serial}' if serial else 'build'}"
 
 

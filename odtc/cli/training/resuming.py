@@ -128,7 +128,7 @@ def check_same_run(
     if others and not anyway:
         lines = "\n".join(f"  {change}" for change in others)
         raise ArtifactError(
-            f"the checkpoint is of another run than this:\n{lines}",
+            f"the checkpoint is from a different run:\n{lines}",
             where=str(checkpoint),
             hint="give what it was written with, or pass --resume-anyway to go on with what is "
             "given now",

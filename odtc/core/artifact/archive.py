@@ -90,4 +90,4 @@ def small_directory(path: str | os.PathLike[str], most: int) -> Iterator[_Opened
 
 
 def _refused(what: str, where: str) -> ArtifactError:
-    return ArtifactError(f"not a whole odtc artifact ({what})", where=where, hint=_HINT)
+    return ArtifactError(f"not a complete odtc artifact ({what})", where=where, hint=_HINT)

@@ -242,7 +242,7 @@ def load(
     for name in bundle.members:
         if file_sha256(bundle.root / name) != manifest.files.get(name):
             raise ArtifactError(
-                f"the artifact is damaged: {name} does not have the hash that it was made with",
+                f"the artifact is damaged: {name} does not match its recorded hash",
                 where=where,
                 hint="copy the artifact again, or compile the model again",
             )
@@ -289,7 +289,7 @@ def _readable(where: str) -> Iterator[None]:
         if isinstance(error, OSError) and disk_is_full(error):
             raise disk_full(error, tempfile.gettempdir()) from error
         raise ArtifactError(
-            f"not a whole odtc artifact ({error})",
+            f"not a complete odtc artifact ({error})",
             where=where,
             hint="copy the artifact again, or compile the model again",
         ) from error

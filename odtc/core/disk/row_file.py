@@ -104,7 +104,7 @@ class RowFile(Generic[Row]):
         differing = [key for key in identity if found.get(key) != identity[key]]
         if differing:
             raise UsageError(
-                f"the file is of another {self._kind}: {', '.join(differing)}",
+                f"the file is from another {self._kind}: {', '.join(differing)}",
                 where=str(self._path),
                 hint="name another one with --output, or remove it to measure all again",
             )
@@ -120,14 +120,14 @@ class RowFile(Generic[Row]):
 
     def _other(self) -> DataError:
         return DataError(
-            f"the file is none of a {self._kind}",
+            f"the file is not from a {self._kind}",
             where=str(self._path),
             hint="name another one with --output",
         )
 
     def _failed(self, error: OSError) -> OutputError:
         return OutputError(
-            f"the rows cannot be kept: {error.strerror or error}",
+            f"the rows cannot be saved: {error.strerror or error}",
             where=str(self._path),
             hint="name another file with --output",
         )

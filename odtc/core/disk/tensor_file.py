@@ -146,7 +146,7 @@ def read_header(file: BufferedReader) -> Header:
             raise DamagedError("its header has no hash")
         return Header(metadata, entries, start, None)
     if hashlib.sha256((prefix + raw).replace(_field(own), _field(_NO_HASH))).hexdigest() != own:
-        raise DamagedError("its header does not have the hash that it was written with")
+        raise DamagedError("its header does not match its recorded hash")
     if hashes.keys() != entries.keys():
         raise DamagedError("its header has hashes of other tensors")
     return Header(metadata, entries, start, hashes)
@@ -170,7 +170,7 @@ def read_arrays(
         is_whole = found == entry.end - entry.begin
         wanted = header.hashes[name] if header.hashes else ""
         if not is_whole or (wanted and _hash_of(array) != wanted):
-            raise DamagedError(f"tensor {name!r} does not have the hash that it was written with")
+            raise DamagedError(f"tensor {name!r} does not match its recorded hash")
         yield name, array
 
 

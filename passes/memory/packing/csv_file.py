@@ -13,7 +13,9 @@ from odtc.passes.memory.packing.problem import Buffer, PackingSolution, fault_of
 _NEEDED = ("id", "lower", "upper", "size")
 _OPTIONAL = {"alignment": "1"}
 _NUMBER = re.compile(r"[0-9]{1,18}")
-_HINT = "write a header with id,lower,upper,size and perhaps alignment, then a row for each buffer"
+_HINT = (
+    "write a header with id,lower,upper,size and optionally alignment, then a row for each buffer"
+)
 
 
 def read_buffers(path: str | os.PathLike[str]) -> list[Buffer]:
@@ -32,7 +34,9 @@ def read_buffers(path: str | os.PathLike[str]) -> list[Buffer]:
             hint="check the path",
         ) from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"the file is no CSV: {error}", where=str(path), hint=_HINT) from error
+        raise DataError(
+            f"the file is not a CSV file: {error}", where=str(path), hint=_HINT
+        ) from error
 
 
 def _buffers(file: TextIO, path: str) -> Iterator[Buffer]:
@@ -68,7 +72,7 @@ def _check_header(header: Sequence[str], path: str) -> None:
         if name not in (*_NEEDED, *_OPTIONAL):
             raise DataError(f"odtc does not know the column {name!r}", where=where, hint=_HINT)
         if header.count(name) > 1:
-            raise DataError(f"the column {name!r} is there twice", where=where, hint=_HINT)
+            raise DataError(f"the column {name!r} appears twice", where=where, hint=_HINT)
     for name in _NEEDED:
         if name not in header:
             raise DataError(f"the column {name!r} is missing", where=where, hint=_HINT)

@@ -77,7 +77,7 @@ class PackingProblem:
             if fault:
                 raise ValueError(f"buffer {buffer.id}: {fault.field} {fault.what}")
             if buffer.id in seen:
-                raise ValueError(f"buffer {buffer.id} is there twice")
+                raise ValueError(f"buffer {buffer.id} appears twice")
             seen.add(buffer.id)
 
 

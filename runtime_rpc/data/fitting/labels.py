@@ -92,11 +92,11 @@ def check_there(array: np.ndarray, name: str, where: str, told: ToldSample = sam
         return
     first = int(np.flatnonzero(missing)[0])
     raise DataError(
-        f"{np.count_nonzero(missing)} of {missing.size} labels of {name} are missing, the first of "
+        f"{np.count_nonzero(missing)} of {missing.size} labels of {name} are missing, the first in "
         + told(first * len(array) // missing.size),
         where=where,
-        hint="leave these samples out; or number the classes from 0, give such a label the number "
-        "-100, and compile with --loss 'cross-entropy{ignore-index=-100}'",
+        hint="leave these samples out; or number the classes from 0, give missing labels the "
+        "number -100, and compile with --loss 'cross-entropy{ignore-index=-100}'",
     )
 
 

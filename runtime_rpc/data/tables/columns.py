@@ -123,7 +123,7 @@ def check_once(names: Sequence[str], where: str) -> None:
     """
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"the column {told(twice)} is there twice", where=where, hint=COLUMNS)
+        raise DataError(f"the column {told(twice)} appears twice", where=where, hint=COLUMNS)
 
 
 def _numbering(names: Sequence[str]) -> str:

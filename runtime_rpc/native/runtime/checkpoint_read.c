@@ -102,7 +102,7 @@ static odtc_code check_entry(void *with, const odtc_entry *entry, odtc_problem *
   if (l->is_mapped) odtc_leave_pages(entry->data, entry->bytes);
   if (!next_hash(l, &name, &wanted) || strcmp(name, entry->name) || strcmp(wanted, hash))
     return odtc_fail(problem, ODTC_DAMAGED,
-                     "tensor %.100s does not have the hash that it was written with", entry->name);
+                     "tensor %.100s does not match its recorded hash", entry->name);
   for (size_t n = 0; n < t->program.argument_count; ++n) {
     const odtc_tensor *own = t->arguments + n;
     if (!odtc_is_kept(&t->program, n) || strcmp(own->name, entry->name)) continue;
@@ -140,7 +140,7 @@ static odtc_code check_header(loading *l, odtc_pages file, odtc_problem *problem
   odtc_hash_text(head, bytes, hash);
   free(head);
   return strcmp(hash, l->own) ? odtc_fail(problem, ODTC_DAMAGED, "the header of the checkpoint does "
-                                          "not have the hash that it was written with")
+                                          "not match its recorded hash")
                               : ODTC_OK;
 }
 

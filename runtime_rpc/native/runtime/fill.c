@@ -102,7 +102,7 @@ static odtc_code take_entry(void *with, const odtc_entry *entry, odtc_problem *p
       continue;
     }
     if (f->found[n]++)
-      return odtc_fail(problem, ODTC_DAMAGED, "the weight %.100s is there twice", name);
+      return odtc_fail(problem, ODTC_DAMAGED, "the weight %.100s appears twice", name);
     if (t->arguments[n].data != entry->data)
       odtc_copy_out(t->arguments[n].data, entry->data, entry->bytes);
   }

@@ -75,7 +75,7 @@ def test_a_file_above_is_told(folder: Path, capsys):
     [
         ([], ExitCode.USAGE, "there is no model and no data, and no terminal to ask on"),
         (["d.onnx"], ExitCode.USAGE, "there is no data, and no terminal to ask on"),
-        (["d.onnx", "--data", "none.npz"], ExitCode.USAGE, "there is no such file"),
+        (["d.onnx", "--data", "none.npz"], ExitCode.USAGE, "the file does not exist"),
         (["train.npz", "--data", "train.npz"], ExitCode.MODEL, "it is a file of arrays"),
         (["d.onnx", "--data", "train.npz", "--train", "no*"], ExitCode.USAGE, "matches 'no*'"),
         (["d.onnx", "--data", "train.npz", "--target", "host"], ExitCode.USAGE, "did you mean"),

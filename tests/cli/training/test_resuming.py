@@ -60,7 +60,7 @@ def refused_then_overruled(
     before = checkpoint.read_bytes()
     assert main([*argv, "--steps", "5", "--resume"]) == ExitCode.ARTIFACT
     refusal = capsys.readouterr().err
-    assert "error: the checkpoint is of another run than this:\n" in refusal
+    assert "error: the checkpoint is from a different run:\n" in refusal
     assert refusal.endswith(f"\n  where: c\n{LAST}\n")
     assert checkpoint.read_bytes() == before
     assert main([*argv, "--steps", "5", "--resume-anyway"]) == ExitCode.OK

@@ -224,7 +224,7 @@ def test_views_keep_their_host_alive():
         ({"upper": LARGEST}, "buffer v: upper 1099511627776 is not below"),
         ({"lower": -1}, "buffer v: lower -1 is not within 0 to"),
         ({"at": -4}, "buffer v: at -4 is not within 0 to"),
-        ({"id": "h", "host": None}, "buffer h is there twice"),
+        ({"id": "h", "host": None}, "buffer h appears twice"),
         ({"alignment": 2**39 - 1, "at": 0}, "alignments within buffer h have no common"),
     ],
 )

@@ -116,7 +116,7 @@ def test_what_takes_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("head", "said"),
-    [(",a,y", "a column has no name"), ("a,a,y", "the column a is there twice")],
+    [(",a,y", "a column has no name"), ("a,a,y", "the column a appears twice")],
 )
 def test_a_table_whose_columns_cannot_be_told(head: str, said: str, tmp_path: Path):
     """Pandas writes the numbers of rows as a column without a name."""

@@ -15,7 +15,7 @@ def test_it_is_told_apart(tmp_path: Path) -> None:
         odtc.connect(url)
     here = build.source_hash()
     assert str(caught.value) == (
-        "the device's server is of another version or build: the hash of odtc-device's sources is "
+        "the device's server is a different version or build: the hash of odtc-device's sources is "
         f"{OTHER_SOURCES} there and {here} here\n  where: {url}\n  hint: replace it: `odtc device "
         "setup SERIAL` does so on a phone; for a board, `odtc device build` writes it"
     )

@@ -139,7 +139,7 @@ TEXTS = {
 @pytest.mark.parametrize("names", [["input_ids"], ["input_ids", "attention_mask"]])
 def test_texts_for_an_input_are_called_texts(form: str, names: list[str]) -> None:
     """They were called one array of two, or one of another shape."""
-    with pytest.raises(DataError, match=r"texts are fed, such as '.+', and") as failure:
+    with pytest.raises(DataError, match=r"text was fed, such as '.+', but") as failure:
         named_arrays(TEXTS[form], names)
     assert "tokenizer=" in str(failure.value.hint)
 

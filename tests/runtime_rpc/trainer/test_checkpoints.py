@@ -77,7 +77,7 @@ def test_the_tensor_that_is_damaged_is_named(trainer: Trainer, saved: Path):
             data = bytearray(whole)
             data[header_bytes(whole) + entry["data_offsets"][1] - 1] ^= 1
             said = refusal(saved, bytes(data), manifest_of(trainer))
-            assert f"tensor {name!r} does not have the hash" in said
+            assert f"tensor {name!r} does not match its recorded hash" in said
 
 
 @pytest.mark.parametrize("by", [1, 4, 1000])
@@ -93,7 +93,9 @@ def test_two_tensors_that_change_places_are_seen(trainer: Trainer, saved: Path):
     one, other, aside = b"fc1.weight", b"fc2.weight", b"!!!!!!!!!!"
     swapped = whole.replace(one, aside).replace(other, one).replace(aside, other)
     assert swapped != whole
-    assert "header does not have the hash" in refusal(saved, swapped, manifest_of(trainer))
+    assert "header does not match its recorded hash" in refusal(
+        saved, swapped, manifest_of(trainer)
+    )
 
 
 def crafted(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes], bytes]:

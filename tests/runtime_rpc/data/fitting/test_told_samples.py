@@ -43,7 +43,7 @@ class Pairs:
 
 @pytest.mark.parametrize("form", ["a dataset", "a list of samples", "arrays"])
 @pytest.mark.parametrize(
-    ("value", "said"), [(float("nan"), "are missing, the first of sample 37"), (7, "sample 37$")]
+    ("value", "said"), [(float("nan"), "are missing, the first in sample 37"), (7, "sample 37$")]
 )
 def test_a_wrong_label(artifact: odtc.Artifact, form: str, value: Any, said: str):
     labels = with_label(value)
@@ -69,7 +69,7 @@ def test_numbers_that_are_not_finite(artifact: odtc.Artifact):
 
 def test_a_batch_of_which_nobody_knows_more(artifact: odtc.Artifact):
     labels: Any = [0, 1, None, 2, 0, 1, 2, 0]
-    with pytest.raises(DataError, match=r"1 of 8 labels .* the first of sample 2 of its batch"):
+    with pytest.raises(DataError, match=r"1 of 8 labels .* the first in sample 2 of its batch"):
         artifact.trainer(threads=1).fit([(X[:8], labels)], lr=0.1)
     with pytest.raises(DataError, match="1 of 8 labels are missing: None") as failure:
         artifact.trainer(threads=1).step(X[:8], labels, lr=0.1)

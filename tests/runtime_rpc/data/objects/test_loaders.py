@@ -294,5 +294,5 @@ def test_a_loader_of_texts_is_told_where_texts_go(artifact: odtc.Artifact, size:
     """A batch of two of them is no pair of an input and labels."""
     texts: Any = ["one text", "another", "and a third"]
     loader = DataLoader(texts, batch_size=size)
-    with pytest.raises(DataError, match=r"texts are fed, such as '.+', and"):
+    with pytest.raises(DataError, match=r"text was fed, such as '.+', but"):
         artifact.trainer(threads=1).fit(loader, lr=0.1)

@@ -69,7 +69,7 @@ def test_columns_are_taken_by_the_names_that_they_had(
         (EMPTY.assign(c=EMPTY.c.astype("Float32")), CELLS),
         (FRAME.assign(id=1), "input has 7 columns, a, b, c, d, e, f, id; the step takes 6"),
         (FRAME[[*"abc"]], "input has 3 columns, a, b, c; the step takes 6"),
-        (pandas.concat([FRAME, FRAME], axis=1), "the column a is there twice"),
+        (pandas.concat([FRAME, FRAME], axis=1), "the column a appears twice"),
         (
             FRAME.astype(object).assign(b=["x", *X[1:, 1]]),
             "the column b of the DataFrame holds no numbers, such as 'x' in row 1",
@@ -94,7 +94,7 @@ def test_a_column_that_is_there_twice_is_told_alike(artifact: odtc.Artifact):
     twice = pandas.concat([FRAME, FRAME], axis=1)
     trainer = artifact.trainer(threads=1)
     for call in (lambda: trainer.predict(twice), lambda: trainer.fit(twice.assign(y=Y), lr=0.1)):
-        with pytest.raises(DataError, match="the column a is there twice"):
+        with pytest.raises(DataError, match="the column a appears twice"):
             call()
 
 
@@ -300,7 +300,7 @@ def test_arrays_among_frames_have_columns_that_nothing_tells(artifact: odtc.Arti
     ids=["nullable", "float", "words", "Arrow", "objects"],
 )
 def test_labels_that_are_missing_are_told(artifact: odtc.Artifact, labels: Any):
-    message = f"1 of {len(Y)} labels of label are missing, the first of sample 0"
+    message = f"1 of {len(Y)} labels of label are missing, the first in sample 0"
     with pytest.raises(DataError, match=message):
         artifact.trainer(threads=1).fit((FRAME, labels), lr=0.1)
     with pytest.raises(DataError, match="1 of 8 labels of label are missing"):

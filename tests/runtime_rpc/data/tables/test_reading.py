@@ -65,12 +65,12 @@ TABLES = {
         "a,b\n1,2,3\n",
         r"not a readable CSV file \(CSV parse error: Row #2: Expected 2 columns, got 3",
     ),
-    "twice, without a name": (",,y\n1,2,0\n", r"the column \(no name\) is there twice"),
+    "twice, without a name": (",,y\n1,2,0\n", r"the column \(no name\) appears twice"),
     "an index without a name": (
         ",a,y\n1,2,0\n",
         r"input has 2 columns, \(no name\), a; the step takes",
     ),
-    "twice": ("a,a,y\n1,2,0\n", "the column a is there twice"),
+    "twice": ("a,a,y\n1,2,0\n", "the column a appears twice"),
 }
 
 
@@ -288,7 +288,7 @@ def test_frames_of_pandas_are_tables(artifact: odtc.Artifact):
     np.testing.assert_array_equal(source.inputs["input"], X)
     with pytest.raises(DataError, match="the column x has cells of type list<"):
         source_of(held.assign(x=[["a"]] * len(X)), artifact.manifest, ReadOptions())
-    with pytest.raises(DataError, match="the column a is there twice"):
+    with pytest.raises(DataError, match="the column a appears twice"):
         source_of(pd.concat([frame, frame], axis=1), artifact.manifest, ReadOptions())
 
 
