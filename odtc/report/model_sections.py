@@ -122,7 +122,7 @@ def frontier(name: str, data: Mapping[str, Any]) -> str:
 def profile(name: str, data: Mapping[str, Any]) -> str:
     """Returns the section on the time of a step by operator."""
     if data["emulated"]:
-        stamp = '<p class="warn">Emulated: these times are no measurement, and not shown.</p>'
+        stamp = '<p class="warn">Emulated: these times are not a measurement, and not shown.</p>'
         return section(f"profile-{escape(name)}", f"Operators of {name}", stamp)
     parts = {kind: each["seconds"] * _MS for kind, each in data["phases"].items()}
     scale = Linear(max(parts.values()) * 1.06)

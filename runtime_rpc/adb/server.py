@@ -26,7 +26,7 @@ FOLDER = "/data/local/tmp/odtc"
 START_SECONDS = 90.0
 # Beside the program, and the one that it replaces: for a step, of which nobody knows here.
 ROOM_KIB = 1024
-FREE_SPACE = "free space on the phone, such as of apps or pictures: they share its storage"
+FREE_SPACE = "free space on the phone, for example of apps or pictures: they share its storage"
 
 _ASK_SECONDS = 5.0
 _POLL_SECONDS = 0.05

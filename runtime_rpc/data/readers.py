@@ -131,7 +131,7 @@ def noted(source: Samples, wanted: Wanted, bound: Collection[str]) -> Samples:
         unknown = feature_columns(unknown, [item.spec.name for item in wanted.labels])
     if not unknown:
         return source
-    what = "no input" if wanted.inputs_alone else "no input and no label"
+    what = "not inputs" if wanted.inputs_alone else "neither inputs nor labels"
     note = (
         f"{source.where}: not read, as they are {what}: {listed(unknown)}; the "
         f"step takes {listed((*source.inputs, *source.labels))}"

@@ -196,7 +196,7 @@ def notes_of(source: Source, options: ReadOptions, *, is_trained: bool) -> tuple
         notes.append(f"{source.where}: it has no text: {what}")
     if options.skip_broken and not source.are_files:
         what = "nothing of it is left out for being broken"
-        notes.append(f"{source.where}: it is no folder of images: {what}")
+        notes.append(f"{source.where}: it is not a folder of images: {what}")
     return tuple(notes)
 
 

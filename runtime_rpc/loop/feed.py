@@ -163,10 +163,10 @@ class Passes:
                     taken += 1
             if waiting is None:
                 raise DataError(
-                    f"a pass over the data gives no batch of {self.manifest.batch} samples",
+                    f"the data yields no batch of {self.manifest.batch} samples",
                     where="data",
-                    hint="give what can be gone through again, as a list or a DataLoader, and no "
-                    "generator that is used up"
+                    hint="give something that can be iterated again, such as a list or a "
+                    "DataLoader, not a generator that is used up"
                     if before
                     else "provide more samples",
                 )

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from odtc.runtime_rpc.loop.run import Run
 
 # What is said where nobody names the column, and there is no validation.
-WITHOUT_VALIDATION = (
-    "there is no validation: the loss of the steps that train decides what is better"
-)
+WITHOUT_VALIDATION = "there is no validation: the training loss decides what is better"
 VAL, LOSS, MIN, MAX = "val_", "loss", "min", "max"
 
 

@@ -78,8 +78,8 @@ def joined(parts: Sequence[np.ndarray], evaluation: Evaluation) -> np.ndarray:
     name, place = printable(evaluation.output.name), evaluation.place
     if place is None:
         raise DataError(
-            f"nothing shows where the samples lie in {name}: {len(parts)} batches of it are no one "
-            "output",
+            f"nothing shows where the samples lie in {name}: {len(parts)} batches of it do not "
+            "form one output",
             where="data",
             hint=f"predict a batch at a time; or compile with --batch-axis {name}=AXIS",
         )

@@ -232,7 +232,7 @@ def test_a_model_has_the_columns_that_it_was_trained_with(
     for words in (["net.odtc", "--checkpoint", "c"], ["t.onnx"]):
         assert main(["predict", *words, "--data", str(table)]) == ExitCode.OK
         said = capsys.readouterr()
-        assert "not read, as they are no input: id" in said.err
+        assert "not read, as they are not inputs: id" in said.err
         found.append([float(line) for line in said.out.splitlines()[1:]])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
     onnx_rows = pandas.read_csv("train.csv")[[*"abc"]].to_numpy(np.float32)

@@ -191,7 +191,7 @@ def test_emulated_operators_have_no_times(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(json.dumps(drawn(emulated=True).to_dict()))
     found = page(read([path]), "x")
-    assert "Emulated: these times are no measurement" in found
+    assert "Emulated: these times are not a measurement" in found
     assert "Parts of a step" not in found
 
 

@@ -102,7 +102,7 @@ def takes_many(action: argparse.Action) -> bool:
 
 def _word(given: Any) -> str:
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise UnfitError(f"it takes a text or a number, not {_called(given)}")
+        raise UnfitError(f"it takes a string or a number, not {_called(given)}")
     text = str(given)
     if not text or "\0" in text:
         raise UnfitError("it takes a string that is not empty")

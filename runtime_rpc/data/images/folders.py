@@ -18,7 +18,7 @@ _ANY = "put images into it, in any folders, or give a file of samples"
 # Parts of a data set, which torchvision and others have as folders beside each other.
 _PARTS = frozenset(("train", "training", "val", "valid", "validation", "test", "testing", "dev"))
 _OTHERS = ("file whose name is no image's", "files whose names are no images'")
-_WRONG = ("file is no readable image", "files are no readable images")
+_WRONG = ("file is not a readable image", "files are not readable images")
 _LEFT = ("image that cannot be read", "images that cannot be read")
 # Files that are looked at to say what a folder has.
 _MOST = 10_000

@@ -97,8 +97,8 @@ class Naming:
         if not others:
             return ""
         return (
-            f"{self.where}: not taken, as they are no input and no label: {listed(others)}; the "
-            f"step takes {listed([each.spec.name for each in (*self.inputs, *self.labels)])}"
+            f"{self.where}: not taken, as they are neither inputs nor labels: {listed(others)}; "
+            f"the step takes {listed([each.spec.name for each in (*self.inputs, *self.labels)])}"
         )
 
     @property

@@ -91,7 +91,7 @@ def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> 
     if numbers := [name for name in names if name.lower() in _ROW_NUMBERS]:
         hint = _numbering(numbers)
     elif len(names) > size:
-        hint = f"leave out those that are no input; {COLUMNS}"
+        hint = f"leave out those that are not inputs; {COLUMNS}"
     raise DataError(
         f"{printable(item.spec.name)} has {len(names)} columns, {listed(names)}; the step takes "
         f"{size} numbers a sample",

@@ -96,7 +96,7 @@ def not_utf8(path: Path) -> DataError:
         said,
         where=where,
         hint="save it as UTF-8, such as by `iconv -f LATIN1 -t UTF-8 OLD.csv > NEW.csv`, with the "
-        "encoding that it has in place of LATIN1",
+        "encoding that it has instead of LATIN1",
     )
 
 

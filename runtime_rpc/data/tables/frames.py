@@ -74,7 +74,7 @@ def by_names(
         names = [*map(str, frame.columns)]
         chosen = _chosen(names, items[name], trained.get(name, ()), called(frame))
         if others := [each for each in names if each not in chosen]:
-            said = f"not read, as they are no input: {listed(others)}; the step takes"
+            said = f"not read, as they are not inputs: {listed(others)}; the step takes"
             notes.append(f"{called(frame)}: {said} {listed(chosen)}")
         found[name] = inferred(frame.iloc[:, [names.index(each) for each in chosen]])
         columns[name] = tuple(chosen)

@@ -229,7 +229,7 @@ def _check_list(name: str, numbers: Any, where: str) -> None:
         DataError: it is no list, or an element is none that it may have.
     """
     if not isinstance(numbers, list):
-        raise DataError(f"{name} is no list of numbers of tokens", where=where, hint=_FORMS)
+        raise DataError(f"{name} is not a list of token numbers", where=where, hint=_FORMS)
     most, others, of = _ELEMENTS[name]
     for place, value in enumerate(numbers):
         if type(value) is not int or not (0 <= value < most or value in others):

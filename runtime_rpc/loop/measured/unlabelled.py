@@ -69,13 +69,13 @@ def row_text(step: int) -> str:
     """Says that a row of a history has no loss, as no step of it had a label that counts."""
     return (
         f"no batch up to step {step} has had a label that counts since the row before: the loss of "
-        "this row, and of others like it, is no number"
+        "this row, and of others like it, is NaN"
     )
 
 
 def validation_text(where: str) -> str:
     """Says that a validation has no loss, as no label of its samples counts."""
-    return f"{where}: no label of the validation data counts, so its loss is no number"
+    return f"{where}: no label of the validation data counts, so its loss is NaN"
 
 
 def nothing_to_train(steps: int, why: Uncounted) -> DataError:

@@ -76,8 +76,8 @@ class Validation:
             )
         if not self.has_loss:
             notes.append(
-                f"no loss of the validation data is told: {self.manifest.loss} is computed in a "
-                "training step alone"
+                f"no loss of the validation data is reported: {self.manifest.loss} is computed "
+                "only in a training step"
             )
         return "; ".join(notes)
 

@@ -101,8 +101,8 @@ def test_names(parser, tmp_path: Path, monkeypatch, text: str, line: int, what: 
         ("compile", "train = []", "train = []: the list is empty: leave the option out"),
         ("compile", "optimizer = ''", "optimizer = '': it takes a string that is not empty"),
         ("compile", "offload = 1", "offload = 1: it is on or off: give true or false"),
-        ("compile", "seed = 1979-05-27", "seed = datetime.date(1979, 5, 27): it takes a text or"),
-        ("compile", "optimizer = {name = 'sgd'}", "optimizer = {'name': 'sgd'}: it takes a text"),
+        ("compile", "seed = 1979-05-27", "seed = datetime.date(1979, 5, 27): it takes a string or"),
+        ("compile", "optimizer = {name = 'sgd'}", "optimizer = {'name': 'sgd'}: it takes a string"),
         (
             "compile",
             "shape = {N = 'x'}",

@@ -47,9 +47,7 @@ def test_a_run_notes_batches_without_labels(here: Path, capsys: pytest.CaptureFi
     assert first.startswith(f"note: step {without[0]}: no label of its batch counts")
     said = f"note: the batches of {len(without)} of 18 steps had no label that counts, the first of"
     assert total.startswith(f"{said} them at step {without[0]}")
-    assert held == (
-        "note: none.npz: no label of the validation data counts, so its loss is no number"
-    )
+    assert held == ("note: none.npz: no label of the validation data counts, so its loss is NaN")
     found = json.loads(printed.out)
     assert found["loss"] == next(step["loss"] for step in steps[::-1] if step["loss"] is not None)
     assert found["eval_loss"] is None

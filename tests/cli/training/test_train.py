@@ -104,8 +104,8 @@ def test_arrays_that_are_no_input_and_no_label_are_named(
     argv = ["train", str(digits.artifact), "--data", "more.npz", "--steps", "1", "--lr", "0.1"]
     assert main(argv) == 0
     assert (
-        "note: more.npz: not read, as they are no input and no label: ids, names; the step takes "
-        "image, label"
+        "note: more.npz: not read, as they are neither inputs nor labels: ids, names; the step "
+        "takes image, label"
     ) in " ".join(capsys.readouterr().err.split())
     assert main([*argv[:3], str(digits.train), *argv[4:]]) == 0
     assert "not read" not in capsys.readouterr().err

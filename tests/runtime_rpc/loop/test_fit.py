@@ -270,7 +270,7 @@ def test_a_run_over_batches_that_is_cut_goes_on(artifact: odtc.Artifact, tmp_pat
 def test_what_is_used_up_is_said(trainer: odtc.Trainer):
     x, y = classed()
     once = ((x[n : n + 8], y[n : n + 8]) for n in range(0, 48, 8))
-    with pytest.raises(DataError, match="a pass over the data gives no batch") as error:
+    with pytest.raises(DataError, match="the data yields no batch") as error:
         trainer.fit(once, lr=0.1, epochs=2)
     assert "no generator that is used up" in (error.value.hint or "")
 

@@ -155,9 +155,7 @@ def test_a_data_module_is_told_to_give_its_loaders(artifact: odtc.Artifact):
 
 
 def test_what_decides_without_a_validation_is_said(artifact: odtc.Artifact):
-    with pytest.warns(
-        UserWarning, match="there is no validation: the loss of the steps that train"
-    ):
+    with pytest.warns(UserWarning, match="there is no validation: the training loss"):
         fitted(artifact, odtc.EarlyStopping())
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -98,7 +98,7 @@ def test_each_kind_of_data_is_what_evaluate_makes_of_its_arrays(
 
 def test_what_is_beside_inputs_and_labels_is_said(trainer: odtc.Trainer, tmp_path: Path):
     np.savez(tmp_path / "a.npz", x=X, y=Y, weight=Y)
-    with pytest.warns(UserWarning, match="not read, as they are no input: weight"):
+    with pytest.warns(UserWarning, match="not read, as they are not inputs: weight"):
         trainer.predict(tmp_path / "a.npz")
     with pytest.warns(UserWarning, match="the loader shuffles: .* give shuffle=False"):
         trainer.predict(DataLoader(ALONE, 5, shuffle=True))
@@ -187,7 +187,7 @@ def test_images_lie_in_any_folders(tmp_path: Path):
         found = trainer.predict(tmp_path / "photos")
     np.testing.assert_array_equal(found, trainer.evaluate(x))
     (tmp_path / "photos" / "page.jpg").write_bytes(b"<html>")
-    with pytest.raises(DataError, match=r"1 file is no readable image: page\.jpg"):
+    with pytest.raises(DataError, match=r"1 file is not a readable image: page\.jpg"):
         trainer.predict(tmp_path / "photos")
     with pytest.warns(UserWarning, match="images") as said:
         assert len(trainer.predict(tmp_path / "photos", skip_broken=True)) == 4
@@ -205,7 +205,7 @@ def test_an_output_of_a_whole_batch_is_that_of_a_whole_batch(tmp_path: Path):
     np.testing.assert_array_equal(trainer.predict(tmp_path / "one.npz"), trainer.evaluate(first))
     with pytest.raises(DataError, match="it is evaluated for one batch of 8"):
         trainer.predict(tmp_path / "more.npz")
-    with pytest.raises(DataError, match="2 batches of it are no one output"):
+    with pytest.raises(DataError, match="2 batches of it do not form one output"):
         trainer.predict([(first, None), (first, None)])
 
 

@@ -65,7 +65,7 @@ def test_files_that_are_no_images_are_refused_with_their_names(tmp_path: Path):
     with pytest.raises(DataError) as error:
         read(folder(path, bad))
     names = "cat/page.jpg, cat/zero.png, dog/cut.jpg, dog/cut.png"
-    assert error.value.what == f"4 files are no readable images: {names}"
+    assert error.value.what == f"4 files are not readable images: {names}"
     for name in bad:
         (path / name).rename((path / name).with_name(f".{Path(name).name}"))
     assert len(read(path)) == 6

@@ -81,7 +81,7 @@ def test_they_are_counted_and_named(artifact: Path, tmp_path: Path):
     with pytest.warns(UserWarning, match=re.escape(SAID)):
         trainer.fit(data, lr=0.1, skip_broken=True)
     # What only a decoder finds is not looked for where it ends the run anyway.
-    with pytest.raises(DataError, match=r"2 files are no readable images: cat/2\.png") as error:
+    with pytest.raises(DataError, match=r"2 files are not readable images: cat/2\.png") as error:
         trainer.fit(data, lr=0.1)
     assert "leave them out by skip_broken=True, --skip-broken" in (error.value.hint or "")
 
@@ -108,7 +108,7 @@ def test_a_folder_without_any_that_is_whole_is_refused(artifact: Path, tmp_path:
 
 def test_other_data_has_nothing_to_leave_out(artifact: Path):
     x, y = np.zeros((BATCH, 3, 6, 6), np.float32), np.zeros(BATCH, np.int32)
-    with pytest.warns(UserWarning, match="it is no folder of images: nothing of it is left out"):
+    with pytest.warns(UserWarning, match="it is not a folder of images: nothing of it is left out"):
         odtc.load(artifact).trainer(threads=1).fit((x, y), lr=0.1, skip_broken=True)
 
 

@@ -83,7 +83,7 @@ def test_a_loader_of_several_inputs_goes_by_name(tmp_path: Path):
 
 def test_what_a_batch_has_beside_is_said_once(artifact: odtc.Artifact):
     more = [{"x": x, "labels": y, "attention_mask": x} for x, y in batches()]
-    with pytest.warns(UserWarning, match="not taken, as they are no input .*: attention_"):
+    with pytest.warns(UserWarning, match="not taken, as they are neither inputs .*: attention_"):
         assert losses(artifact, more) == losses(artifact, batches())
 
 
@@ -183,7 +183,9 @@ def test_streams_of_columns_are_tables(artifact: odtc.Artifact):
 
 
 def test_what_cannot_be_done_with_a_stream_is_said(artifact: odtc.Artifact):
-    with pytest.warns(UserWarning, match="not taken, as they are no input and no label: id; the"):
+    with pytest.warns(
+        UserWarning, match="not taken, as they are neither inputs nor labels: id; the"
+    ):
         losses(artifact, hugging_face(id=[*range(SAMPLES)]))
     with (
         pytest.warns(UserWarning, match=STREAM),

@@ -37,8 +37,11 @@ def test_samples_of_a_generator_that_ends_early(trainer: odtc.Trainer):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"input": X, "label": Y, "weight": Y}, "not read, as they are no input and no label: w"),
-        ([{"input": X, "weight": Y}], "not taken, as they are no input and no label: weight"),
+        (
+            {"input": X, "label": Y, "weight": Y},
+            "not read, as they are neither inputs nor labels: w",
+        ),
+        ([{"input": X, "weight": Y}], "not taken, as they are neither inputs nor labels: weight"),
     ],
 )
 def test_arrays_that_are_not_taken(trainer: odtc.Trainer, given: Any, said: str):

@@ -54,7 +54,7 @@ def test_columns_are_taken_by_the_names_that_they_had(
         for given in (TURNED, {"input": TURNED}, (TURNED, Y), TURNED.assign(label=Y), *tables):
             np.testing.assert_array_equal(each.predict(given), expected)
         np.testing.assert_array_equal(each.evaluate({"input": TURNED}), expected)
-        with pytest.warns(UserWarning, match="not read, as they are no input: id, sex; the step"):
+        with pytest.warns(UserWarning, match="not read, as they are not inputs: id, sex; the step"):
             np.testing.assert_array_equal(each.predict(TURNED.assign(id=1, sex="m")), expected)
         for call in (each.predict, each.evaluate):
             with pytest.raises(DataError, match=MISSING) as error:
@@ -152,7 +152,7 @@ def test_a_second_run_has_the_columns_of_the_first(artifact: odtc.Artifact):
 
 def test_what_is_beside_the_columns_of_a_validation_is_said(artifact: odtc.Artifact):
     table = FRAME.assign(label=Y)
-    with pytest.warns(UserWarning, match="not read, as they are no input and no label: id"):
+    with pytest.warns(UserWarning, match="not read, as they are neither inputs nor labels: id"):
         artifact.trainer(threads=1).fit(table, lr=0.1, validation=table.assign(id=1))
 
 

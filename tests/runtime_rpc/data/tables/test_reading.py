@@ -102,7 +102,7 @@ def test_an_index_of_a_table_without_a_name_is_told(artifact: odtc.Artifact, tmp
     pd.DataFrame(X, columns=NAMES).assign(y=Y).to_csv(path)
     source = read_inputs(path, artifact.manifest, columns={"input": NAMES})
     assert source.notes == (
-        f"{path}: not read, as they are no input: (no name); the step takes input",
+        f"{path}: not read, as they are not inputs: (no name); the step takes input",
     )
 
 
@@ -300,7 +300,7 @@ def test_a_column_of_lists_is_the_input(artifact: odtc.Artifact, tmp_path: Path)
     source = read_data(path, artifact.manifest)
     assert isinstance(source, Samples)
     np.testing.assert_array_equal(source.inputs["input"], X)
-    assert source.notes[1].endswith("no input and no label: id; the step takes input, label")
+    assert source.notes[1].endswith("neither inputs nor labels: id; the step takes input, label")
     fixed = pa.FixedSizeListArray.from_arrays(pa.array(X.reshape(-1)), WIDTH)
     parquet.write_table(pa.table({"x": fixed, "y": Y}), path)
     again = read_data(path, artifact.manifest)

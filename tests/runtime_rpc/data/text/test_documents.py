@@ -62,8 +62,8 @@ WRONG = {
     "input_ids[1] is an integer of 67 bits; tokens": '{"input_ids": [1, 99999999999999999999]}',
     "input_ids[1] is 1099511627776; tokens": '{"input_ids": [1, 1099511627776]}',
     "input_ids[0] is -100; tokens": '{"input_ids": [-100, 1]}',
-    "input_ids is no list of numbers of tokens": '{"input_ids": 5}',
-    "labels is no list of numbers of tokens": '{"input_ids": [1], "labels": null}',
+    "input_ids is not a list of token numbers": '{"input_ids": 5}',
+    "labels is not a list of token numbers": '{"input_ids": [1], "labels": null}',
     "labels[1] is -3; tokens are whole": '{"input_ids": [1, 2], "labels": [1, -3]}',
     "labels[0] is 2, and input_ids[0] is 1: a label is the token itself, or -100": (
         '{"input_ids": [1, 2], "labels": [2, -100]}'
