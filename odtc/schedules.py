@@ -38,7 +38,9 @@ _UPDATES = whole_from(0)
 # What no text gives, beside the options. Which rates there are the step says.
 _FIELDS = {
     "lr": REAL,
-    "then": kind("schedule", "give such as odtc.schedules.Cosine(0.1, steps=900)", _schedule),
+    "then": kind(
+        "schedule", "give a schedule, such as odtc.schedules.Cosine(0.1, steps=900)", _schedule
+    ),
 }
 
 

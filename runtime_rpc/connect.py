@@ -32,7 +32,7 @@ _ADB = re.compile(r"adb://(?P<serial>[^/\s]+)")
 
 _URL_KIND = TEXT.with_hint("give 'rpc://HOST:PORT/KEY' or 'adb://SERIAL'")
 _LIMITS = instance(
-    Limits, "Limits", "give such as odtc.runtime_rpc.guards.limits.Limits(connect=5.0)"
+    Limits, "Limits", "give, for example, odtc.runtime_rpc.guards.limits.Limits(connect=5.0)"
 )
 
 

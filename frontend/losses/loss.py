@@ -38,7 +38,7 @@ _FIELDS = {
     "log_target": FLAG,
     "delta": REAL,
     "beta": REAL,
-    "reduction": TEXT.with_hint("give such as 'mean' or 'sum'"),
+    "reduction": TEXT.with_hint("give, for example, 'mean' or 'sum'"),
 }
 
 

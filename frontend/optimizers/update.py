@@ -40,7 +40,8 @@ STOP, SKIP = _ON_NONFINITE = ("stop", "skip")
 _GROUPS = several(
     either(instance(Group, "odtc.Group", ""), TEXT),
     "list of groups",
-    "give such as [odtc.Group('*.bias', {'weight_decay': 0.0})], or ['*.bias{weight-decay=0}']",
+    "give, for example, [odtc.Group('*.bias', {'weight_decay': 0.0})], or "
+    "['*.bias{weight-decay=0}']",
 )
 
 

@@ -110,7 +110,7 @@ def _parse_pass(text: str, known: Known, depth: int) -> Pass:
         found = _known_pass(nested["name"], known)
         if _NESTED not in {each.name for each in fields(found)}:
             raise UsageError(
-                f"the pass {nested['name']} has no passes in parentheses",
+                f"the pass {nested['name']} takes no passes in parentheses",
                 hint=f"write {nested['name']}, with options in braces",
             )
         inside = _parsed(nested["inside"], known, depth + 1)

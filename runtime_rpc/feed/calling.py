@@ -11,6 +11,7 @@ import numpy as np
 from odtc.core.errors import DataError, UsageError
 from odtc.core.options.arguments import bind
 from odtc.core.options.kinds import shown
+from odtc.core.printable import with_article
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -147,7 +148,8 @@ def pairs(
         if not isinstance(batch, list | tuple) or len(batch) != 2:
             length = f" of {len(batch)}" if hasattr(batch, "__len__") else ""
             raise UsageError(
-                f"batch {number} is a {type(batch).__name__}{length}, not an (input, label) pair",
+                f"batch {number} is {with_article(type(batch).__name__)}{length}, not an "
+                "(input, label) pair",
                 where="trainer.train",
                 hint=hint,
             )

@@ -44,7 +44,7 @@ from odtc.runtime_rpc.loop.stopping import EarlyStopping
 from odtc.runtime_rpc.loop.trained import Trained
 
 _SCHEDULE = (
-    "give such as schedule=odtc.schedules.Cosine, or a function of the learning rate and the "
+    "give, for example, schedule=odtc.schedules.Cosine, or a function of the learning rate and the "
     "number of updates"
 )
 

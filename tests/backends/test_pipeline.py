@@ -171,7 +171,7 @@ WRONG = {
     "half-in-memory{computes=1}": "option computes is '1', which is not a switch",
     "tvm.FuseTIR{label=x}": "the pass tvm.FuseTIR has no option 'label'.*it has no options",
     "by-kernel{passes=x}": "the pass by-kernel has no option 'passes'",
-    "join-reshapes(tvm.FuseTIR)": "join-reshapes has no passes in parentheses",
+    "join-reshapes(tvm.FuseTIR)": "join-reshapes takes no passes in parentheses",
     "by-kernel(tvm.FuseTIR,compact)": "unknown pass 'compact'",
     "by-kernel(" * 3000 + ")" * 3000: "passes are nested more than 8 deep",
     "bind-loops": "lacks its option items.*write bind-loops{items=VALUE}",

@@ -144,7 +144,7 @@ def test_the_module_must_be_the_same(drops: tuple[nn.Module, odtc.Artifact]) -> 
         trainer.to_torch(tied)
     with pytest.raises(DataError, match="on the meta device"):
         trainer.to_torch(copy.deepcopy(module).to("meta"))
-    with pytest.raises(UsageError, match=r"no torch\.nn\.Module"):
+    with pytest.raises(UsageError, match=r"not a torch\.nn\.Module"):
         trainer.to_torch({})  # pyright: ignore[reportArgumentType]
 
 

@@ -305,5 +305,5 @@ def raise_mismatch(results: "list[Result]") -> None:
         raise ParityError(
             f"{first.engine} does not train as odtc does: {first.reason}",
             where=first.setting.text(),
-            hint="it was not timed; a smaller --lr tells rounding from a wrong gradient",
+            hint="it was not timed; a smaller --lr tells rounding from a different gradient",
         )

@@ -147,7 +147,7 @@ NUMBER = kind("finite number", "give a number, such as 0.5", _finite)
 FLAG = kind("switch", "give True or False", _flag)
 TEXT = kind("string", "give a string that is not empty", _text)
 PATH = kind("path", "give the path of a file, as a str or a pathlib.Path", _path)
-FUNCTION = kind("function", "give what can be called", _callable)
+FUNCTION = kind("function", "give a function or another callable", _callable)
 # The function itself says what it may be.
 ANYTHING = kind("value", "", lambda value: value)
 

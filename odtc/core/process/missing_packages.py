@@ -62,7 +62,7 @@ def require_packages(*names: str) -> None:
 def _missing(name: str, where: str | None = None) -> MissingPackageError:
     package, command = PACKAGES[name]
     return MissingPackageError(
-        f"the package {package} is not installed, and this needs it",
+        f"the package {package} is not installed, but it is needed here",
         where=where,
         hint=f"run `{command}`",
     )

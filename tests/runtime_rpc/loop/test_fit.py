@@ -272,7 +272,7 @@ def test_what_is_used_up_is_said(trainer: odtc.Trainer):
     once = ((x[n : n + 8], y[n : n + 8]) for n in range(0, 48, 8))
     with pytest.raises(DataError, match="the data yields no batch") as error:
         trainer.fit(once, lr=0.1, epochs=2)
-    assert "no generator that is used up" in (error.value.hint or "")
+    assert "not a generator that is used up" in (error.value.hint or "")
 
 
 @pytest.mark.parametrize(

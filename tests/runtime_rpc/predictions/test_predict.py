@@ -156,7 +156,7 @@ def test_columns_are_those_that_were_trained_by_their_names(
     later = artifact.trainer(threads=1)
     later.load_checkpoint(tmp_path / "c")
     for each in (trainer, later):
-        with pytest.warns(UserWarning, match="no input: id"):
+        with pytest.warns(UserWarning, match="not inputs: id"):
             found = each.predict(tmp_path / "new.csv")
         np.testing.assert_array_equal(found, trainer.evaluate(X))
     FRAME.rename(columns={"c": "C"}).to_csv(tmp_path / "other.csv", index=False)

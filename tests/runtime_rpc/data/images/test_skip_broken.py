@@ -102,7 +102,7 @@ def test_a_folder_without_any_that_is_whole_is_refused(artifact: Path, tmp_path:
     for name in ("cat/0.png", "dog/0.png"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"<html>")
-    with pytest.raises(DataError, match="no image of it can be read: 2 files are no readable"):
+    with pytest.raises(DataError, match="no image of it can be read: 2 files are not readable"):
         odtc.load(artifact).trainer(threads=1).fit(tmp_path, lr=0.1, skip_broken=True)
 
 
