@@ -188,7 +188,7 @@ class TakingSteps(Evaluating):
         first, accumulate = self.steps, self._manifest.accumulate
         if first + len(steps) > (most := MOST_CALLS // self._manifest.micro_batches):
             raise UnsupportedError(
-                f"{most:,} steps are the most of a run, and {first:,} are taken",
+                f"a run takes at most {most:,} steps, and {first:,} were taken",
                 hint="go on from the weights alone: export the model, and compile that",
             )
         rates = [learning_rate(schedule((first + n) // accumulate)) for n in range(len(steps))]

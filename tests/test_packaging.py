@@ -88,8 +88,8 @@ def test_no_wheel_is_built_without_a_compiler(tmp_path):
     done = build_wheel(copy, tmp_path / "dist", env)
     assert done.returncode
     said = done.stdout + done.stderr
-    assert "error: a wheel holds the native runtime, compiled: no compiler of C was found" in said
-    assert "hint: run `apt-get install gcc libc6-dev`, or name a compiler of C in CC" in said
+    assert "error: a wheel holds the native runtime, compiled: no C compiler was found" in said
+    assert "hint: run `apt-get install gcc libc6-dev`, or name a C compiler in CC" in said
     assert "Traceback" not in said
 
 

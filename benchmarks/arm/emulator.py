@@ -48,7 +48,7 @@ def plugin(folder: Path) -> Path:
     """The plugin, in a file of a folder; it is compiled once for each version.
 
     Raises:
-        BuildError: there is no compiler of C, or it failed.
+        BuildError: there is no C compiler, or it failed.
     """
     compiler = compiler_of_c()
 

@@ -164,11 +164,11 @@ class _Checking:
         left = [value.name for value in self.model.graph.output if value.name not in expected]
         if left:
             self.check.notes.append(
-                f"`evaluate` does not give {', '.join(left)}: compared with nothing but another run"
+                f"`evaluate` does not give {', '.join(left)}: compared only with another run"
             )
         if drawn:
             self.check.notes.append(
-                f"{', '.join(drawn)}: other numbers at each run; no output was compared"
+                f"{', '.join(drawn)}: different numbers in each run; no output was compared"
             )
             self.check.difference = None
 

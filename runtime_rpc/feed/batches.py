@@ -119,7 +119,7 @@ def check_bound(feed: Feed, bound: Mapping[str, Any]) -> None:
     for name in fed.keys() & bound.keys():
         if bound[name] is not None and not np.all(np.asarray(fed[name]) == bound[name]):
             raise DataError(
-                f"{name} is another value than the {bound[name]} that the step was compiled for",
+                f"{name} is not the {bound[name]} that the step was compiled for",
                 where=f"input {name}",
                 hint=f"leave it out, or compile again with --set {name}=VALUE",
             )

@@ -151,9 +151,7 @@ class Rows:
         widths = {name: self._of[name].width(array) for name, array in fed}
         if len({*widths.values()}) > 1:
             said = ", ".join(f"{printable(name)} {width}" for name, width in widths.items())
-            raise DataError(
-                f"rows are not as long as each other: {said}", hint="fill the shorter ones up"
-            )
+            raise DataError(f"rows differ in length: {said}", hint="fill the shorter ones up")
         return next(iter(widths.values()), self.lengths[0])
 
     def used(self, arrays: Arrays) -> int:

@@ -51,7 +51,7 @@ def _callback(given: Any) -> Callback:
     if name in _own_names():
         said = f"give odtc.{name}(...)"
     raise UsageError(
-        f"a callback is {shown(given)}, and neither an odtc.Callback nor a function",
+        f"a callback is {shown(given)}, which is neither an odtc.Callback nor a function",
         where="callbacks",
         hint=said or "derive from odtc.Callback, or give a function of the row of each epoch",
     )

@@ -314,7 +314,7 @@ def _schedule(asked: Asked, last_step: int | None, accumulate: int) -> Callable[
         raise UsageError(
             "nothing says how many steps the epochs of this data have, which the schedule takes",
             where="fit",
-            hint="give steps= in place of epochs=, or lr= a schedule of a length of its own",
+            hint="give steps= instead of epochs=, or lr= a schedule of a length of its own",
         )
     try:
         inspect.signature(asked.schedule).bind(0.0, 1)

@@ -88,7 +88,7 @@ class EarlyStopping(Callback):
             else:
                 waited += 1
         if waited >= self._patience:
-            what = f"is no better than {best:.4g} at step {at}" if at else "is no number"
+            what = f"is no better than {best:.4g} at step {at}" if at else "is not a number"
             run.stop(f"{monitor.column} {what} for {waited} {measured_at(run)}s")
 
 
@@ -103,7 +103,7 @@ class TimeLimit(Callback):
     def __init__(self, seconds: float) -> None:
         if seconds <= 0:
             raise UsageError(
-                f"seconds is {seconds:g}, and not above 0",
+                f"seconds is {seconds:g}, not above 0",
                 where="odtc.TimeLimit",
                 hint="give the seconds that a run may take, such as 3600",
             )

@@ -72,7 +72,7 @@ _FLAGS = (
 )
 _LINKS = ("-lpthread", "-ldl", "-lm")
 _OTHER = ", and that of this installation was compiled from other sources or for another machine"
-_HINT = "run `apt-get install gcc libc6-dev`, or name a compiler of C in CC"
+_HINT = "run `apt-get install gcc libc6-dev`, or name a C compiler in CC"
 
 
 def runtime_library(library: Library = CPUS) -> bytes:
@@ -115,7 +115,7 @@ def compiler_of_c(beside: str = "") -> list[str]:
     """
     if found := cc_command():
         return found
-    raise BuildError(f"no compiler of C was found for the native runtime{beside}", hint=_HINT)
+    raise BuildError(f"no C compiler was found for the native runtime{beside}", hint=_HINT)
 
 
 def compile_runtime(

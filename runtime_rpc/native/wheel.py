@@ -40,7 +40,7 @@ def write_runtime(output: Path, library: Library = CPUS) -> None:
     """Compiles a library, with the hash of its sources as its build id, and loads it once.
 
     Raises:
-        BuildError: there is no compiler of C, it failed, or what it made is not for this machine.
+        BuildError: there is no C compiler, it failed, or what it made is not for this machine.
     """
     output.parent.mkdir(exist_ok=True)
     named = f"-Wl,--build-id=0x{source_id(library)}"

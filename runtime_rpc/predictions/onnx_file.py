@@ -111,8 +111,8 @@ def _inputs(model: onnx.ModelProto, where: str) -> list[Argument]:
         sizes = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in kind.shape.dim]
         if not kind.elem_type or not kind.HasField("shape") or 0 in sizes[1:]:
             raise UnsupportedError(
-                f"the input {value.name} has sizes that are not fixed, beside the number of "
-                "samples",
+                f"the input {value.name} has sizes that are not fixed, in addition to the number "
+                "of samples",
                 where=where,
                 hint="compile it with --shape NAME=N, and predict with the artifact",
             )

@@ -88,7 +88,7 @@ def load_state(module: Any, state: State) -> None:
         raise UsageError(
             f"module is {shown(module)}, not a torch.nn.Module",
             where="trainer.to_torch",
-            hint="give a module that is made as the one that was exported",
+            hint="give a module built like the one that was exported",
         )
     # What torch.compile wraps has the names of the file.
     inner: Any = getattr(module, "_orig_mod", module)
@@ -99,7 +99,7 @@ def load_state(module: Any, state: State) -> None:
         raise DataError(
             "the module does not fit the step's weights:\n    " + "\n    ".join(problems),
             where=f"to_torch, {type(inner).__name__}",
-            hint="give a module that is made as the one that was exported",
+            hint="give a module built like the one that was exported",
         )
     with torch.no_grad():
         for name, tensor in tensors.items():

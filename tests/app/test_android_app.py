@@ -132,7 +132,7 @@ def test_other_compilers_make_what_android_loads(compiler: list[str], tmp_path: 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "_COMPILERS", ())
-    with pytest.raises(BuildError, match="no compiler of C for 64-bit ARM was found"):
+    with pytest.raises(BuildError, match="no C compiler for 64-bit ARM was found"):
         compiler.arm_compiler()
 
 

@@ -152,7 +152,7 @@ def test_others_read_the_library(app: Path) -> None:
     )
 
 
-@needs(cc_command(), reason="no compiler of C")
+@needs(cc_command(), reason="no C compiler")
 def test_headers_and_sources_lie_where_they_are_looked_for(app: Path, tmp_path: Path) -> None:
     runtime = app / "OdtcRuntime/Sources/COdtc"
     model = app / "DigitsModel/Sources/DigitsModelTable"

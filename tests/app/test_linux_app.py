@@ -27,7 +27,7 @@ add_executable(steps {program})
 target_link_libraries(steps PRIVATE odtc)
 """
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), reason="no C compiler")
 
 
 @pytest.fixture(scope="module")

@@ -72,11 +72,11 @@ def test_what_says_nothing(
     assert generate(folder, "--prompt", "the", "--end-token", "<end>") == ExitCode.USAGE
     odtc.from_torch(nn.Linear(4, 3), torch.zeros(2, 4), tmp_path / "linear.onnx")
     assert generate(tmp_path, "--prompt", "the", model="linear.onnx") == ExitCode.UNSUPPORTED
-    assert "the model is none of a language model: its inputs are input" in capsys.readouterr().err
+    assert "the model is not a language model: its inputs are input" in capsys.readouterr().err
     flat, example = nn.Sequential(nn.Embedding(11, 4), nn.Flatten()), torch.ones(2, 5).long()
     odtc.from_torch(flat, example, tmp_path / "flat.onnx")
     assert generate(tmp_path, "--prompt", "the", model="flat.onnx") == ExitCode.MODEL
-    assert "has shape [1, 20], and is no scores of words" in capsys.readouterr().err
+    assert "has shape [1, 20], not the shape of word scores" in capsys.readouterr().err
     odtc.from_torch(flat, example, tmp_path / "fixed.onnx", batch_axis=None)
     assert generate(tmp_path, "--prompt", "the", model="fixed.onnx") == ExitCode.UNSUPPORTED
     assert "takes no single row of tokens" in capsys.readouterr().err

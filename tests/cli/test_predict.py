@@ -170,7 +170,7 @@ def test_outputs_that_are_no_row_a_sample(here: Path, capsys: pytest.CaptureFixt
         np.testing.assert_array_equal(found["map"], shaped)
     for options, code, said in (
         (["map"], ExitCode.USAGE, "has no row of numbers for each sample"),
-        (["price", "map", "-o", "a.csv"], ExitCode.USAGE, "one output goes into a file of .csv"),
+        (["price", "map", "-o", "a.csv"], ExitCode.USAGE, "a .csv file holds one output"),
         (["price", "map"], ExitCode.USAGE, "a table holds one output, and --output-names has 2"),
         (["none"], ExitCode.USAGE, "the output 'none' cannot be evaluated"),
     ):
@@ -243,9 +243,9 @@ def test_a_model_has_the_columns_that_it_was_trained_with(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--checkpoint", "c"], "--checkpoint is of artifacts, and t.onnx is an ONNX model"),
-        (["--device", "adb://x"], "--device is of artifacts"),
-        (["--threads", "1"], "--threads is of artifacts"),
+        (["--checkpoint", "c"], "--checkpoint is for artifacts, and t.onnx is an ONNX model"),
+        (["--device", "adb://x"], "--device is for artifacts"),
+        (["--threads", "1"], "--threads is for artifacts"),
         (["--output-names", "none"], "the output 'none' cannot be evaluated"),
     ],
 )

@@ -33,7 +33,7 @@ return right;
 }
 """
 
-pytestmark = needs(cc_command(), cxx_command(), reason="no compiler of C++")
+pytestmark = needs(cc_command(), cxx_command(), reason="no C compiler++")
 
 
 def test_it_trains_to_the_same_bits(tmp_path: Path) -> None:

@@ -103,10 +103,10 @@ def test_tvm_takes_steps_where_the_runtime_cannot_be_built(
     artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails() -> None:
-        raise BuildError("no compiler of C was found for the native runtime")
+        raise BuildError("no C compiler was found for the native runtime")
 
     monkeypatch.setattr(choose, "loaded_runtime", fails)
-    with pytest.warns(UserWarning, match="TVM takes these steps, .* no compiler of C was found"):
+    with pytest.warns(UserWarning, match="TVM takes these steps, .* no C compiler was found"):
         trainer = artifact.trainer(threads=1)
     assert type(trainer._engine) is VirtualMachine
     assert losses(trainer, batches(2)) == losses(tvm_trainer(artifact, threads=1), batches(2))
@@ -116,7 +116,7 @@ def test_tvm_takes_steps_where_the_runtime_cannot_be_built(
         artifact.trainer(threads=1)
     assert str(caught.value) == (
         "TVM would take these steps, and is not installed: the native runtime cannot be built or "
-        "loaded here: no compiler of C was found for the native runtime\n  where: this machine\n"
+        "loaded here: no C compiler was found for the native runtime\n  where: this machine\n"
         "  hint: run `pip install 'odtc[compile]'`; where a compiler of C is missing, one is "
         "enough, too"
     )

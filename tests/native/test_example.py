@@ -25,7 +25,7 @@ STEPS = 60
 KILLS = 5
 LATER = 75
 
-pytestmark = needs(cc_command(), shutil.which("cmake"), reason="no compiler of C, or no CMake")
+pytestmark = needs(cc_command(), shutil.which("cmake"), reason="no C compiler, or no CMake")
 
 
 SIDE, CLASSES, OTHERS, FIRST_OTHER = 8, 10, 1000, 2**40

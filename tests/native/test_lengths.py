@@ -95,7 +95,7 @@ def test_steps_of_each_length_are_those_of_the_trainer(artifact: Artifact, membe
             held = plan.arena_bytes
 
 
-@needs(cc_command(), cxx_command(), reason="no compiler of C++")
+@needs(cc_command(), cxx_command(), reason="no C compiler++")
 def test_cpp_takes_the_same_steps(artifact: Artifact, members: Path, tmp_path: Path) -> None:
     compile_runtime(compiler_of_c(), library := tmp_path / "libodtc.so")
     command = [*cxx_command(), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
@@ -125,7 +125,7 @@ def test_a_length_that_is_not_compiled(members: Path) -> None:
         assert native.steps == 0
 
 
-@needs(cc_command(), reason="no compiler of C")
+@needs(cc_command(), reason="no C compiler")
 def test_edited_programs_are_refused_or_read(
     artifact: Artifact, members: Path, tmp_path: Path
 ) -> None:

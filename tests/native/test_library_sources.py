@@ -19,7 +19,7 @@ from tests.native.reader import read
 from tests.native.sanitized import PROGRAMS
 from tests.needs import needs
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), reason="no C compiler")
 
 
 def table_of(members: Path) -> str:

@@ -55,16 +55,16 @@ def test_another_one_is_compiled(change: str, prebuilt: Path, monkeypatch, tmp_p
     with pytest.raises(BuildError) as caught:
         build.runtime_library(library)
     assert str(caught.value) == (
-        "no compiler of C was found for the native runtime, and that of this installation was "
+        "no C compiler was found for the native runtime, and that of this installation was "
         "compiled from other sources or for another machine\n"
-        "  hint: run `apt-get install gcc libc6-dev`, or name a compiler of C in CC"
+        "  hint: run `apt-get install gcc libc6-dev`, or name a C compiler in CC"
     )
 
 
 @pytest.mark.usefixtures("no_compiler")
 def test_a_checkout_without_a_compiler() -> None:
     assert not build.PREBUILT.exists()
-    with pytest.raises(BuildError, match="no compiler of C was found for the native runtime\n"):
+    with pytest.raises(BuildError, match="no C compiler was found for the native runtime\n"):
         build.runtime_library()
 
 
@@ -73,7 +73,7 @@ def test_a_wheel_without_a_compiler_fails(tmp_path: Path, monkeypatch, capsys) -
     monkeypatch.setattr(wheel, "PREBUILT", tmp_path / "prebuilt")
     assert wheel.main() == BuildError.exit_code
     assert capsys.readouterr().err.startswith(
-        "error: a wheel holds the native runtime, compiled: no compiler of C was found"
+        "error: a wheel holds the native runtime, compiled: no C compiler was found"
     )
 
 

@@ -21,7 +21,7 @@ TENSOR = 4 * SIDE * SIDE  # bytes of a layer, 2.4 MB
 ROOM = TENSOR + (1 << 20)
 
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), reason="no C compiler")
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.numeric.training import test_half_base as half
 
 MUTATIONS, STEPS = 400, 8
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), reason="no C compiler")
 
 
 @pytest.fixture(scope="module")

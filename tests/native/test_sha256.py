@@ -34,7 +34,7 @@ def check(*command: str) -> None:
         assert done.stdout.decode().split() == [hashlib.sha256(data).hexdigest()] * 2, size
 
 
-@needs(cc_command(), reason="no compiler of C")
+@needs(cc_command(), reason="no C compiler")
 @pytest.mark.parametrize("by_cpu", [True, False])
 def test_on_this_machine(by_cpu: bool, tmp_path: Path) -> None:
     check(str(built(compiler_of_c(), tmp_path, by_cpu=by_cpu)))

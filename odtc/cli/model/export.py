@@ -146,7 +146,7 @@ def parse_input(text: str) -> tuple[str, "np.ndarray"]:
         or dtype.kind not in "biuf"
         or not all(d.isdecimal() and int(d) for d in dims)
     ):
-        raise UsageError(f"{text!r} is no example input", hint=_INPUT_HINT)
+        raise UsageError(f"{text!r} is not an example input", hint=_INPUT_HINT)
     shape = tuple(map(int, dims))
     if dtype.kind != "f":
         return name, np.zeros(shape, dtype)
@@ -200,7 +200,7 @@ def _made(source: str, given: dict[str, "np.ndarray"]) -> tuple[Any, Any]:
         return made, given
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
         raise UsageError(
-            f"it returns {type(made).__name__}, and no module, or module and example inputs",
+            f"it returns {type(made).__name__}, not a module, or a module and example inputs",
             where=source,
             hint="return a torch.nn.Module, or (module, example inputs)",
         )

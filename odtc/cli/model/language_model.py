@@ -57,8 +57,8 @@ class LanguageModel:
             raise ModelError(f"{self.engine.name} cannot run the model: {brief(error)}") from error
         if np.ndim(scores) != _SCORES_RANK or scores.shape[:2] != row.shape:
             raise ModelError(
-                f"the output {self.scores} has shape {list(np.shape(scores))}, and is no scores of "
-                "words, [1, length, words]",
+                f"the output {self.scores} has shape {list(np.shape(scores))}, not the "
+                "shape of word scores, [1, length, words]",
                 hint="give a model whose first output is its logits",
             )
         return int(scores[0, len(seen) - 1].argmax())
@@ -99,7 +99,7 @@ def load_language_model(path: str | os.PathLike[str]) -> LanguageModel:
     kinds = {name: _INTEGERS.get(kind.elem_type) for name, kind in inputs.items()}
     if len(of_tokens) != 1 or not all(kinds.values()):
         raise UnsupportedError(
-            f"the model is none of a language model: its inputs are {', '.join(inputs) or 'none'}",
+            f"the model is not a language model: its inputs are {', '.join(inputs) or 'none'}",
             where=os.fspath(path),
             hint="give one that takes tokens, [batch, length], and nothing that does not follow",
         )

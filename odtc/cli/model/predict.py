@@ -186,7 +186,7 @@ def _check_is_of_model(args: argparse.Namespace) -> None:
     names = ("checkpoint", "adapter", "ema", "device", "threads", "cores", "weights_folder")
     if given := next((name for name in names if getattr(args, name)), None):
         raise UsageError(
-            f"{flag_of(given)} is of artifacts, and {args.artifact.name} is an ONNX model",
+            f"{flag_of(given)} is for artifacts, and {args.artifact.name} is an ONNX model",
             hint=f"leave {flag_of(given)} out, or compile the model, and give the artifact",
         )
 
@@ -208,7 +208,7 @@ def _check_ending(output: Path, names: Sequence[str]) -> None:
         )
     if len(names) > 1 and ending != NPZ:
         raise UsageError(
-            f"one output goes into a file of {ending}, and --output-names has {len(names)}",
+            f"a {ending} file holds one output, and --output-names has {len(names)}",
             where=str(output),
             hint="name it .npz, or ask for one output",
         )

@@ -22,7 +22,7 @@ def check_alone(asked: Mapping[str, Any]) -> None:
     """
     if name := next((name for name, given in asked.items() if given), None):
         raise UsageError(
-            f"--find-lr keeps nothing of what it tries, and --{name} is of a run",
+            f"--find-lr saves nothing, and --{name} is for a run",
             hint=f"leave --{name} out, and train with what is suggested: --lr F",
         )
 

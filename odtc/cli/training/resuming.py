@@ -89,7 +89,7 @@ def check_replaced(checkpoint: Path, total: int, adapter: str | None = None) -> 
         else (f"{checkpoint} of step {step}")
     )
     stays = "; the others stay" if adapter else ""
-    say(f"note: {what} will be replaced{stays}; --resume would take it up")
+    say(f"note: {what} will be replaced{stays}; --resume would continue it")
 
 
 def check_same_run(
@@ -121,7 +121,7 @@ def check_same_run(
     if before is None or not before.keys() & run.keys():
         say(
             f"note: {checkpoint} does not say which data, seed and schedule it was written "
-            "with: that they are the same was not checked"
+            "with: whether they are the same was not checked"
         )
     found = changes(before or {}, run | own)
     others = [change for change in found if change.makes_another_run]

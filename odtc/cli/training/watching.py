@@ -72,12 +72,12 @@ class Watching:
                 raise UsageError(f"--{name} needs {option}", hint=f"pass {option}")
         if self.max_time is not None and not self.max_time > 0:
             raise UsageError(
-                f"--max-time is {self.max_time:g}, and not above 0",
+                f"--max-time is {self.max_time:g}, not above 0",
                 hint="give the seconds that the run may take, such as 3600",
             )
         if not self.min_delta >= 0:
             raise UsageError(
-                f"--min-delta is {self.min_delta:g}, and not 0 or above",
+                f"--min-delta is {self.min_delta:g}, not 0 or above",
                 hint="give the least by which a value has to be better, such as 0.001",
             )
 

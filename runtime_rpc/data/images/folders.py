@@ -105,7 +105,7 @@ def _check_classes(
     names = [each.name for each in folders]
     if len(names) > 1 and {each.lower() for each in names} <= _PARTS:
         raise DataError(
-            f"its folders are parts of a data set, {listed(names)}, and no classes",
+            f"its folders are parts of a data set, {listed(names)}, not classes",
             where=str(path),
             hint=f"give one of them, such as {path / names[0]}, and another one as the validation",
         )
@@ -142,7 +142,7 @@ def _broken(path: Path, files: Sequence[Path], *, skip_broken: bool) -> set[Path
         raise DataError(
             f"no image of it can be read: {_counted(path, wrong, *_WRONG)}",
             where=str(path),
-            hint="bring images that PIL.Image.open(FILE).load() reads",
+            hint="provide images that PIL.Image.open(FILE).load() reads",
         )
     return set(wrong)
 

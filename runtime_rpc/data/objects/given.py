@@ -101,7 +101,7 @@ def source_of(
         return None
     is_module = hasattr(data, "train_dataloader")  # of Lightning
     raise UsageError(
-        f"the {what} is {shown(data)}, and there are no samples with labels in it",
+        f"the {what} is {shown(data)}, which has no samples with labels",
         where=what,
         hint="give its loaders: fit(it.train_dataloader(), validation=it.val_dataloader())"
         if is_module

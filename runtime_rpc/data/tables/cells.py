@@ -120,7 +120,7 @@ def lists_of(column: "ChunkedArray", name: str, where: str) -> np.ndarray:
                 f"the lists of the column {told(name)} have {sizes['min']} to {sizes['max']} "
                 f"values, and {held.null_count} are missing",
                 where=where,
-                hint="give each sample as many",
+                hint="give each sample the same number",
             )
         held = held.flatten()
     if held.null_count:
@@ -154,7 +154,7 @@ def _not_a_number(column: "ChunkedArray", name: str, where: str) -> DataError:
     row, text = wrong[0] if wrong else (1, column[0].as_py())
     cell = printable(repr(shortened(text))) if text else "empty"
     return DataError(
-        f"{max(len(wrong), 1)} of {len(column)} cells of the column {told(name)} are no "
+        f"{max(len(wrong), 1)} of {len(column)} cells of the column {told(name)} are not "
         f"numbers, the first in row {row}: {cell}",
         where=where,
         hint=f"rows are counted from 1, after the names; {_numbers(where)}",

@@ -94,7 +94,7 @@ def check_count(names: Sequence[str], size: int, item: Argument, where: str) -> 
         hint = f"leave out those that are not inputs; {COLUMNS}"
     raise DataError(
         f"{printable(item.spec.name)} has {len(names)} columns, {listed(names)}; the step takes "
-        f"{size} numbers a sample",
+        f"{size} numbers per sample",
         where=where,
         hint=hint,
     )

@@ -188,9 +188,9 @@ def _array(
         if found.shape[1] != size:
             raise DataError(
                 f"the column {printable(names[0])} has lists of {found.shape[1]} numbers; the step "
-                f"takes {size} a sample",
+                f"takes {size} per sample",
                 where=where,
-                hint="give lists of as many numbers, or compile for their size",
+                hint="give lists of that many numbers, or compile for their size",
             )
     else:
         check_count(names, size, item, where)

@@ -116,7 +116,7 @@ def documents_of(tokens: np.ndarray, where: str) -> list[Document]:
         raise DataError(
             f"tokens is {tokens.dtype}{list(tokens.shape)}; it holds numbers of tokens",
             where=where,
-            hint="save one axis of whole numbers, or two: a document a row",
+            hint="save one axis of whole numbers, or two: one document per row",
         )
     if tokens.size and not 0 <= int(tokens.min()) <= int(tokens.max()) < _MOST:
         raise DataError(

@@ -35,7 +35,7 @@ def _token_input(wanted: Wanted, where: str) -> Argument:
     others = [name for name in names if name not in MADE]
     if len(found) != 1 or others:
         raise UnsupportedError(
-            "the step is none of a language model: text feeds one input of tokens, [batch, length]"
+            "the step is not of a language model: text feeds one input of tokens, [batch, length]"
             + (f", and not {', '.join(others)}" if others else ""),
             where=where,
             hint="give the inputs as arrays, in an .npz file",
@@ -70,7 +70,7 @@ def arrays_of(
         raise DataError(
             f"{counted(len(documents), 'document has', 'documents have')} no token",
             where=where,
-            hint="bring text that has some",
+            hint="provide text that has some",
         )
     made = {
         item.spec.name: make(rows.ids, rows.real)
@@ -132,7 +132,7 @@ def _label(wanted: Wanted, length: int, where: str) -> Argument:
     labels = wanted.labels
     if len(labels) != 1 or labels[0].classes is None or labels[0].spec.shape[1:] != (length,):
         raise UnsupportedError(
-            "the loss is none of a language model: its label is the token that follows each, "
+            "the loss is not that of a language model: its label is the token that follows each, "
             f"[batch, {length}]",
             where=where,
             hint="compile with --loss 'cross-entropy{axis=2,ignore-index=-100}'",

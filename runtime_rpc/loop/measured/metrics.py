@@ -313,7 +313,7 @@ def _metric(given: Any) -> Metric | Function:
     if callable(given) and not isinstance(given, type):
         return Function(cast(Any, given))
     raise UsageError(
-        f"a metric is a {type(given).__name__}, and neither a name nor a function",
+        f"a metric is a {type(given).__name__}, which is neither a name nor a function",
         where="metrics",
         hint=f"give one of {', '.join(METRICS)}, or a function of outputs and labels",
     )

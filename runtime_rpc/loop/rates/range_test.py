@@ -51,7 +51,7 @@ class RangeTest:
             )
         if self.points < 2:
             raise UsageError(
-                f"points is {self.points}, and two rates are the least",
+                f"points is {self.points}; at least two rates are needed",
                 where="find_learning_rate",
                 hint="give 100 or so",
             )

@@ -47,7 +47,7 @@ def arm_compiler() -> list[str]:
         if command:
             return command
     raise BuildError(
-        "no compiler of C for 64-bit ARM was found: tried TVM_NDK_CC, clang, clang-<version> and "
+        "no C compiler for 64-bit ARM was found: tried TVM_NDK_CC, clang, clang-<version> and "
         "aarch64-linux-gnu-gcc",
         hint=_HINT,
     )

@@ -88,7 +88,7 @@ def compiler_for(machine: str) -> list[str]:
     if found := shutil.which(f"{machine}-linux-gnu-gcc"):
         return [found]
     raise BuildError(
-        f"no compiler of C for Linux on {machine} was found: {machine}-linux-gnu-gcc",
+        f"no C compiler for Linux on {machine} was found: {machine}-linux-gnu-gcc",
         hint=f"run `apt-get install gcc-{machine.replace('_', '-')}-linux-gnu`",
     )
 
@@ -116,5 +116,5 @@ def compile_device(compiler: Sequence[str], output: Path, *flags: str) -> None:
         raise BuildError(
             f"odtc-device does not compile:\n{done.stderr.strip()[-2000:]}",
             where=shlex.join(compiler),
-            hint="run `apt-get install gcc libc6-dev`, or name a compiler of C in CC",
+            hint="run `apt-get install gcc libc6-dev`, or name a C compiler in CC",
         )

@@ -87,7 +87,7 @@ static odtc_code check_step(odtc_trainer *t, float rate) {
                      (double)rate);
   /* The number of a call is an int32. */
   if (t->steps >= INT32_MAX / (int64_t)t->program.head->micro_batches)
-    return odtc_fail(&t->problem, ODTC_UNSUPPORTED, "%lld steps are the most of a run",
+    return odtc_fail(&t->problem, ODTC_UNSUPPORTED, "a run takes at most %lld steps",
                      (long long)t->steps);
   return ODTC_OK;
 }

@@ -181,7 +181,7 @@ def test_predictions_are_those_of_the_adapter(
     words[1] = str(digits.model)
     for more in (["--adapter", "bob"], ["--adapter", "bob", "--checkpoint", "c"]):
         assert main([*words[:4], *more]) == ExitCode.USAGE
-        assert "is of artifacts, and d.onnx is an ONNX model" in capsys.readouterr().err
+        assert "is for artifacts, and d.onnx is an ONNX model" in capsys.readouterr().err
 
 
 def test_one_begins_with_the_weights_of_another(

@@ -28,9 +28,9 @@ def test_it_prints_a_curve_and_a_suggestion(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--export", "out.onnx"], "--find-lr keeps nothing of what it tries, and --export is"),
-        (["--checkpoint", "c.ckpt"], "--checkpoint is of a run"),
-        (["--epochs", "3"], "--epochs is of a run"),
+        (["--export", "out.onnx"], "--find-lr saves nothing, and --export is"),
+        (["--checkpoint", "c.ckpt"], "--checkpoint is for a run"),
+        (["--epochs", "3"], "--epochs is for a run"),
         (["--lr", "0.1"], "not allowed with argument"),
     ],
 )

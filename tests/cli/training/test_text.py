@@ -255,7 +255,7 @@ def test_a_step_of_images_takes_no_text(
     odtc.compile(tmp_path / "m.onnx", batch=2).save(tmp_path / "m.odtc")
     code = train("--lr", "0", "--tokenizer", "t.json", artifact=str(tmp_path / "m.odtc"))
     assert code == ExitCode.UNSUPPORTED
-    assert "the step is none of a language model" in capsys.readouterr().err
+    assert "the step is not of a language model" in capsys.readouterr().err
 
 
 def test_texts_in_python_train_as_those_of_a_file(here: Path):

@@ -137,7 +137,7 @@ def test_a_longer_run_is_not_replaced_by_a_shorter_one(digits: Digits, here: Pat
     assert Path("c").read_bytes() == before
     assert main([*argv, "6"]) == 0
     assert (
-        "note: c of step 6 will be replaced; --resume would take it up" in capsys.readouterr().err
+        "note: c of step 6 will be replaced; --resume would continue it" in capsys.readouterr().err
     )
 
 
@@ -169,9 +169,9 @@ def test_data_at_the_end_has_a_loss_of_every_kind(digits: Digits, here: Path, ru
         (("--restore-best",), "--restore-best needs --best FILE"),
         (("--monitor", "loss"), "--monitor needs --patience N or --best FILE"),
         (("--keep", "2"), "--keep needs a checkpoint"),
-        (("--max-time", "0"), "--max-time is 0, and not above 0"),
-        (("--max-time", "nan"), "--max-time is nan, and not above 0"),
-        (("--patience", "2", "--min-delta", "-1"), "--min-delta is -1, and not 0 or above"),
+        (("--max-time", "0"), "--max-time is 0, not above 0"),
+        (("--max-time", "nan"), "--max-time is nan, not above 0"),
+        (("--patience", "2", "--min-delta", "-1"), "--min-delta is -1, not 0 or above"),
     ],
 )
 def test_options_that_are_about_nothing_are_refused(

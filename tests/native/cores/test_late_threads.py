@@ -12,7 +12,7 @@ from tests.native.sanitized import ADDRESS, THREAD, build, run
 from tests.needs import needs
 from tests.numeric.mlp import mlp_artifact
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), reason="no C compiler")
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.native.sanitized import ADDRESS, PROGRAMS
 from tests.needs import needs
 from tests.runtime_rpc.trees import plant
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), reason="no C compiler")
 
 # MHz of the cores of phones, as they are numbered there.
 PHONES = {

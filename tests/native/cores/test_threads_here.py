@@ -14,7 +14,7 @@ from tests.native.parity import TARGET, unpacked
 from tests.needs import needs, needs_two_cores
 from tests.numeric.mlp import mlp_artifact
 
-pytestmark = needs(cc_command(), reason="no compiler of C")
+pytestmark = needs(cc_command(), reason="no C compiler")
 
 # What both programs ask the system.
 TASKS = """

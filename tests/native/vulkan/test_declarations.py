@@ -11,7 +11,7 @@ from tests.needs import needs
 OWN = FOLDER.with_name("gpu") / "vulkan"
 KHRONOS = Path("/usr/include/vulkan/vulkan.h")
 
-pytestmark = needs(KHRONOS.exists() and cc_command(), reason="no vulkan.h or no compiler of C")
+pytestmark = needs(KHRONOS.exists() and cc_command(), reason="no vulkan.h or no C compiler")
 
 
 def text(name: str) -> str:

@@ -90,7 +90,7 @@ def test_that_of_a_wheel_needs_no_compiler(
     assert device.android_device() == prebuilt.read_bytes()
     # Of other sources it is none; and one that an older build left is in no wheel.
     prebuilt.rename(prebuilt.with_name("odtc-device-of-other-sources"))
-    with pytest.raises(BuildError, match="no compiler of C for 64-bit ARM was found"):
+    with pytest.raises(BuildError, match="no C compiler for 64-bit ARM was found"):
         device.android_device()
     assert wheel.main(version) == 0
     assert capsys.readouterr().err.startswith("note: the wheel has no server for phones: no comp")

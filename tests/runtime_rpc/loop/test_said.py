@@ -149,7 +149,7 @@ def test_callbacks_of_other_libraries_are_told_which_is_odtcs(artifact: odtc.Art
 
 def test_a_data_module_is_told_to_give_its_loaders(artifact: odtc.Artifact):
     module = type("Digits", (), {"train_dataloader": None})()
-    with pytest.raises(UsageError, match="no samples with labels in it") as error:
+    with pytest.raises(UsageError, match="no samples with labels") as error:
         fitted(artifact, data=module)
     assert (error.value.hint or "").startswith("give its loaders: fit(it.train_dataloader()")
 
@@ -186,7 +186,7 @@ def test_a_mode_that_is_against_the_column_is_said(
 def test_bounds_of_callbacks():
     with pytest.raises(UsageError, match="min_delta is -1, below 0"):
         odtc.EarlyStopping(min_delta=-1)
-    with pytest.raises(UsageError, match="seconds is 0, and not above 0"):
+    with pytest.raises(UsageError, match="seconds is 0, not above 0"):
         odtc.TimeLimit(0)
 
 

@@ -31,7 +31,7 @@ def test_the_last_step_of_all(tmp_path: Path, micro_batches: int) -> None:
             lambda it=trainer: it.step(X, Y, lr=0.05),
             lambda it=trainer: list(it.train([(X, Y)], lr=0.05)),
         ):
-            with pytest.raises(UnsupportedError, match=f"{most:,} steps are the most of a run"):
+            with pytest.raises(UnsupportedError, match=f"a run takes at most {most:,} steps"):
                 work()
         assert trainer.steps == most
         trainer.evaluate(X)

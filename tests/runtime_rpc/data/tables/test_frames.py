@@ -23,7 +23,7 @@ RENAMED = FRAME.rename(columns={"f": "g"})
 EMPTY = FRAME.copy()
 EMPTY.loc[[3, 5], "c"] = np.nan
 MISSING = "the training had the columns f, which are not there"
-CELLS = f"2 of {len(X)} cells of the column c are empty or no number, the first in row 4"
+CELLS = f"2 of {len(X)} cells of the column c are empty or not a number, the first in row 4"
 
 
 @pytest.fixture(scope="module")

@@ -34,11 +34,11 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> odtc.Artifact:
 TABLES = {
     "an empty cell": (
         "a,b,c,d,e,f,y\n1,2,3,4,5,6,0\n1,,3,4,5,6,1\n",
-        "1 of 2 cells of the column b are empty or no number, the first in row 2",
+        "1 of 2 cells of the column b are empty or not a number, the first in row 2",
     ),
     "no number": (
         "a,b,c,d,e,f,y\n1,2,3,4,5,6,0\n1,2,x3,4,5,6,0\n1,2,y,4,5,6,0\n",
-        "2 of 3 cells of the column c are no numbers, the first in row 2: 'x3'",
+        "2 of 3 cells of the column c are not numbers, the first in row 2: 'x3'",
     ),
     "a cell too few": ("a,b\n1,2\n1\n", r"Row #3: Expected 2 columns, got 1"),
     "nothing": ("", "the file has no line of names"),
@@ -59,7 +59,7 @@ TABLES = {
         r"label 4294967297 is outside \[0, 3\)",
     ),
     "beyond float32": ("a,b,c,d,e,f,y\n1e39,2,3,4,5,6,0\n", r"up to 1e\+39 do not fit float32"),
-    "too few": ("a,b,y\n1,2,0\n", "input has 2 columns, a, b; the step takes 6 numbers a sample"),
+    "too few": ("a,b,y\n1,2,0\n", "input has 2 columns, a, b; the step takes 6 numbers per sample"),
     "no label": ("a,b,c,d,e,f\n1,2,3,4,5,6\n", r"no column is called as the label, label \(or y\)"),
     "rows": (
         "a,b\n1,2,3\n",
@@ -312,7 +312,7 @@ def test_a_column_of_lists_is_the_input(artifact: odtc.Artifact, tmp_path: Path)
         "the column x has cells of type list<element: string>": [["a"] * 6] * 2,
         "have 1 to 2 values, and 0 are missing": [[1.0], [1.0, 2.0]],
         "have 6 to 6 values, and 1 are missing": [[1.0] * 6, None],
-        "1 of 12 cells of the column x are empty or no number, the first in row 2": [
+        "1 of 12 cells of the column x are empty or not a number, the first in row 2": [
             [1.0] * 6,
             [None] + [1.0] * 5,
         ],
