@@ -129,7 +129,7 @@ def stop(serial: str) -> str:
     if phone is None:
         known = ", ".join(it.serial for it in state.phones())
         raise DeviceError(
-            f"the phone was not set up from here; those that were: {known or 'none'}",
+            f"the phone was not set up from here; phones that were: {known or 'none'}",
             where=serial,
             hint="give one of these serials" if known else "there is nothing to stop",
         )

@@ -115,13 +115,13 @@ def engine_of(bundle: Bundle, session: Session, placement: Placement, host: Host
         if missing is None:
             raise
         raise MissingPackageError(
-            f"TVM would take these steps, and is not installed: {why}",
+            f"TVM would take these steps, but is not installed: {why}",
             where=session.name,
-            hint=f"{missing.hint}; where a compiler of C is missing, one is enough, too",
+            hint=f"{missing.hint}; if only a C compiler is missing, installing one is enough",
         ) from error
     if why.startswith(_NOT_HERE):
         warn_caller(
-            f"TVM takes these steps, to the same bits: {why}; with a compiler of C, such as gcc, "
+            f"TVM takes these steps, to the same bits: {why}; with a C compiler, such as gcc, "
             "a run starts in a tenth of the time and of the memory"
         )
     return VirtualMachine(bundle, session, placement, host)

@@ -213,7 +213,7 @@ def says_nothing(what: str, where: str) -> DeviceError:
     return DeviceError(
         f"{what} does not say how much memory is left",
         where=where,
-        hint="give a function that does as `available`, or a budget",
+        hint="give a function that works like `available`, or a budget",
     )
 
 

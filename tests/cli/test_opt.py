@@ -136,7 +136,7 @@ WRONG = {
     "opt m.onnx --passes join-reshapes --print-after fuse-named": "no pass 'fuse-named' runs",
     "opt m.onnx --stop-after keep-nam": "did you mean keep-nan?",
     "opt": "opt needs a MODEL",
-    "opt m.onnx --offload": "it is for a step with a memory budget",
+    "opt m.onnx --offload": "it is only for a step with a memory budget",
     "opt m.onnx --passes order-calls": "the passes cannot run in this order: pass order-calls",
     "compile m.onnx --print-ir-after fuse-name": "did you mean fuse-named?",
 }

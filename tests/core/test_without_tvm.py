@@ -108,7 +108,7 @@ COMMANDS = {
 }
 # One line for what is missing, and one for the command that installs it.
 MISSING = re.compile(
-    r"(the package [\w-]+|PyTorch) is not installed, and .*\n(  where: .*\n)?"
+    r"(the package [\w-]+|PyTorch) is not installed[,;] .*\n(  where: .*\n)?"
     r"  hint: (run `)?pip install ('odtc\[(compile|data)\]'|torch onnxscript)`?$",
     re.MULTILINE,
 )

@@ -122,7 +122,7 @@ def test_no_such_phone(says: Callable[..., str]) -> None:
         assert "adb knows no phone 'R5CT'; it knows: none" in said
         assert "plug it in and allow USB debugging; `odtc devices` lists what there is" in said
     said = says(ExitCode.DEVICE, "stop", "R5CT")
-    assert "the phone was not set up from here; those that were: none" in said
+    assert "the phone was not set up from here; phones that were: none" in said
     assert "hint: there is nothing to stop" in said
 
 

@@ -115,10 +115,10 @@ def test_tvm_takes_steps_where_the_runtime_cannot_be_built(
     with pytest.raises(MissingPackageError) as caught:
         artifact.trainer(threads=1)
     assert str(caught.value) == (
-        "TVM would take these steps, and is not installed: the native runtime cannot be built or "
+        "TVM would take these steps, but is not installed: the native runtime cannot be built or "
         "loaded here: no C compiler was found for the native runtime\n  where: this machine\n"
-        "  hint: run `pip install 'odtc[compile]'`; where a compiler of C is missing, one is "
-        "enough, too"
+        "  hint: run `pip install 'odtc[compile]'`; if only a C compiler is missing, installing "
+        "one is enough"
     )
 
 

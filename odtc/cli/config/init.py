@@ -98,7 +98,7 @@ def _check_is_new() -> None:
             hint="edit the file, or move it away; `odtc config` tells what it says",
         )
     if found:
-        say(f"note: {found.name} holds no longer in this folder, once this has its own")
+        say(f"note: {found.name} no longer applies in this folder once it has its own")
 
 
 def _answers(args: argparse.Namespace) -> Answers:

@@ -114,6 +114,6 @@ def _say_file(file: ConfigFile | None, has_words: bool) -> None:
     if not file:
         say(f"there is neither {NAME} nor [tool.odtc] in {PROJECT}, here or in a folder above")
     elif has_words:
-        say("all else has the default that `--help` tells")
+        say("everything else has the default that `--help` shows")
     else:
-        say(f"{file.path}; `odtc config COMMAND ...` tells what holds for a command line")
+        say(f"{file.path}; `odtc config COMMAND ...` shows what applies to a command line")

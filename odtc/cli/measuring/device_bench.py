@@ -38,7 +38,7 @@ def check_options(args: argparse.Namespace) -> None:
         UsageError: there is one.
     """
     if args.device is None and args.target:
-        raise UsageError("--target is of --device", hint="`odtc compare --target` has it, too")
+        raise UsageError("--target needs --device", hint="`odtc compare --target` takes it, too")
     given = [option for name, option in _OF_COMPARISONS.items() if getattr(args, name)]
     if args.device is not None and given:
         raise UsageError(

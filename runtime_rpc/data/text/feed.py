@@ -107,12 +107,12 @@ def _nothing_to_learn(documents: Sequence[Document], length: int, where: str) ->
     has = "has" if len(documents) == 1 else "have"
     within = f"{has} nothing to learn within {length} tokens"
     if all(len(each.ids) <= 1 for each in documents):
-        what, hint = f"{within}: none has a token that follows another", "bring longer text"
+        what, hint = f"{within}: none has a token that follows another", "provide longer text"
     elif not any(each.learned[1:].any() for each in documents):
         what = f"{has} nothing to learn: labels of all their tokens are ignored, as are prompts"
         hint = "label the tokens that are to be learned, or give completions that have some"
     else:
-        what, hint = within, "bring shorter prompts, or export the model with a longer example"
+        what, hint = within, "provide shorter prompts, or export the model with a longer example"
     count = counted(len(documents), "document", "documents")
     return DataError(f"{count} {what}", where=where, hint=hint)
 

@@ -67,7 +67,7 @@ def test_a_file_above_is_told(folder: Path, capsys):
     below.mkdir()
     os.chdir(below)
     assert main(["init", "../d.onnx", "--data", "../train.npz"]) == ExitCode.OK
-    assert "note: ../odtc.toml holds no longer in this folder" in capsys.readouterr().err
+    assert "note: ../odtc.toml no longer applies in this folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_suite_is_measured_on_a_device_once(suite: Path, tmp_path: Path, run_j
     [
         (["--device", "adb://x", "--with", "pytorch"], "--with compares engines on this machine"),
         (["--device", "adb://x", "--limit", "9", "--roofline"], "leave out --roofline, --limit"),
-        (["--target", "android-cpu"], "--target is of --device"),
+        (["--target", "android-cpu"], "--target needs --device"),
         (
             ["--device", "adb://x", "--target", "android-opencl", "--threads", "1"],
             "threads would change nothing: android-opencl computes on a GPU",

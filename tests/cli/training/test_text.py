@@ -206,7 +206,7 @@ WRONG = {
     ),
     "nothing to learn within 6 tokens: none has a": ((), {"data": "one.jsonl"}, ExitCode.DATA),
     "labels of all their tokens are ignored": ((), {"data": "none.jsonl"}, ExitCode.DATA),
-    "bring shorter prompts, or export": ((), {"data": "late.jsonl"}, ExitCode.DATA),
+    "provide shorter prompts, or export": ((), {"data": "late.jsonl"}, ExitCode.DATA),
     "1 document has no token": ((), {"data": "empty.jsonl"}, ExitCode.DATA),
     "line 1": ((), {"data": "bad.jsonl"}, ExitCode.DATA),
     "not a readable safetensors file": ((), {"data": "bad.safetensors"}, ExitCode.DATA),

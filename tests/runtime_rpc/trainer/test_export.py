@@ -136,7 +136,7 @@ def test_what_draws_random_numbers_is_not_compared(trainer: Trainer, tmp_path: P
     noise = onnx.helper.make_node("RandomNormalLike", ["hidden"], ["y"], "noise")
     found = checked(trainer, path, noise)
     assert (found.batches, found.difference) == ([4, 1], None)
-    assert "noise (RandomNormalLike): other numbers at each run" in found.notes[1]
+    assert "noise (RandomNormalLike): different numbers in each run" in found.notes[1]
 
 
 def test_a_file_that_no_engine_takes_or_runs(trainer: Trainer, tmp_path: Path) -> None:
