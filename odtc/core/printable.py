@@ -26,6 +26,9 @@ def counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
+_SPOKEN_AS_VOWELS = ("a", "e", "i", "o", "u", "nd")
+
+
 def with_article(noun: str) -> str:
-    """A noun after its article, by its first letter: `a number`, `an array`."""
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+    """A noun after its article, by its first letters: `a number`, `an array`, `an ndarray`."""
+    return f"{'an' if noun.lower().startswith(_SPOKEN_AS_VOWELS) else 'a'} {noun}"

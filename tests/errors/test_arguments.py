@@ -205,7 +205,7 @@ def ways_to_say(value: Any) -> Iterator[str]:
         yield f"{value:g}"
     if isinstance(value, str):
         yield value.rpartition("=")[2]
-    if isinstance(value, str | list | dict) and not value:
+    if value is None or (isinstance(value, str | list | dict) and not value):
         yield from ("''", "none", "no loss", "no input", "no label", "0 ")
     if isinstance(value, list | np.ndarray):
         array = np.array(value, None if isinstance(value, np.ndarray) else object)

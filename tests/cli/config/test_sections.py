@@ -95,7 +95,7 @@ def test_names(parser, tmp_path: Path, monkeypatch, text: str, line: int, what: 
     ("command", "line", "said"),
     [
         ("compile", "batch = 'x'", "batch = 'x': invalid int value: 'x'"),
-        ("compile", "batch = true", "batch = true: it takes a text or a number, not true"),
+        ("compile", "batch = true", "batch = true: it takes a string or a number, not true"),
         ("compile", "batch = [1, 2]", "batch = [1, 2]: it takes one value, not a list"),
         ("compile", "eval-batch = [1, 0]", "eval-batch = [1, 0]: '0' is not a whole number of at"),
         ("compile", "train = []", "train = []: the list is empty: leave the option out"),
