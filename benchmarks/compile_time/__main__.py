@@ -4,8 +4,8 @@ Each model is compiled in processes of their own: with an empty cache, again, an
 another optimizer. Beside it stands what TVM's own pipeline takes for a training step of the model,
 where it can make one: its import, gradients and optimizer, without any of our kernels.
 
-Seconds are of the clock, and of the processor after them; memory is the most that the process had,
-beyond the weights of the file.
+Seconds are of the clock, and of the processor after them; memory is the most that the process had
+in all. Pages of the model's file that it read are among that, and the system may drop them.
 """
 
 import argparse
@@ -65,7 +65,6 @@ class CompileRow:
         wall: seconds of each stage.
         processor: seconds of each stage, of all cores.
         peak_bytes: of memory.
-        weight_bytes: of the model.
     """
 
     model: str
@@ -73,15 +72,14 @@ class CompileRow:
     wall: Mapping[str, float]
     processor: Mapping[str, float]
     peak_bytes: int
-    weight_bytes: int
 
     def cells(self) -> tuple[str, ...]:
         """The row of the table."""
         wall, processor = (sum(each.values()) for each in (self.wall, self.processor))
         shares = ", ".join(f"{name} {part / wall:.0%}" for name, part in self.wall.items())
-        beyond = f"{(self.peak_bytes - self.weight_bytes) / 1e6:.0f}" if self.peak_bytes else ""
+        peak = f"{self.peak_bytes / 1e6:.0f}" if self.peak_bytes else ""
         seconds = (f"{each:.1f}" if each else "" for each in (wall, processor))
-        return self.model, self.run, *seconds, beyond, shares
+        return self.model, self.run, *seconds, peak, shares
 
 
 def figures_of(rows: Sequence[CompileRow]) -> Iterator[dict[str, Any]]:
@@ -94,7 +92,7 @@ def figures_of(rows: Sequence[CompileRow]) -> Iterator[dict[str, Any]]:
             "batch": MODELS[name],
             "seconds": {run: [sum(e.wall.values()) for e in by_run[run]] for run in RUNS},
             "processor": {run: [sum(e.processor.values()) for e in by_run[run]] for run in RUNS},
-            "beyond_mb": max(row.peak_bytes - row.weight_bytes for row in own) / 1e6,
+            "peak_mb": max(row.peak_bytes for row in own) / 1e6,
         }
 
 
@@ -107,7 +105,6 @@ def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Com
     model, loss = _model_of(name, batch)
     path = folder / "model.onnx"
     onnx.save(model, path)
-    weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     rows = []
     for run, optimizer in RUNS.items():
         given = str(path), str(batch), loss, optimizer, str(time.time())
@@ -118,9 +115,9 @@ def compiles(name: str, batch: int, folder: Path, *, with_tvm: bool) -> list[Com
             stdout=subprocess.PIPE,
             text=True,
         )
-        rows.append(CompileRow(name, run, **json.loads(done.stdout), weight_bytes=weights))
+        rows.append(CompileRow(name, run, **json.loads(done.stdout)))
     if with_tvm:
-        rows += _of_tvm(name, model, batch, folder, weights)
+        rows += _of_tvm(name, model, batch, folder)
     return rows
 
 
@@ -132,15 +129,13 @@ def _model_of(name: str, batch: int) -> tuple[onnx.ModelProto, str]:
     return case.model, case.loss
 
 
-def _of_tvm(
-    name: str, model: onnx.ModelProto, batch: int, folder: Path, weights: int
-) -> Sequence[CompileRow]:
+def _of_tvm(name: str, model: onnx.ModelProto, batch: int, folder: Path) -> Sequence[CompileRow]:
     begun = time.perf_counter()
     try:
         tvm_training.build(model, batch, folder, 0.01)
     except RuntimeError as error:
-        return [CompileRow(name, f"{_TVM}: {error}", {}, {}, 0, weights)]
-    return [CompileRow(name, _TVM, {"all": time.perf_counter() - begun}, {}, 0, weights)]
+        return [CompileRow(name, f"{_TVM}: {error}", {}, {}, 0)]
+    return [CompileRow(name, _TVM, {"all": time.perf_counter() - begun}, {}, 0)]
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ def test_stages_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for row in rows:
         assert row.wall.keys() == row.processor.keys()
         assert {"start", "read the model", "compile the kernels", "link", "write"} <= {*row.wall}
-        assert row.peak_bytes > row.weight_bytes > 0
+        assert row.peak_bytes > 0
     cold, changed = (row.processor["compile the kernels"] for row in rows)
     assert changed < cold
 

@@ -88,7 +88,7 @@ def compile_time(result: Result) -> list[str]:
                 f"{median_of(row['seconds'][run]):.1f} ({median_of(row['processor'][run]):.1f})"
                 for run in runs
             ),
-            number(row["beyond_mb"], 0),
+            number(row["peak_mb"], 0),
         )
         for row in result.rows
     )
