@@ -5,13 +5,17 @@ import re
 import warnings
 
 import pytest
-import tvm
 
 import odtc
 from odtc.backends import ordered
+from odtc.backends.targets import parse_target
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
-from odtc.passes.contract import Pipeline
+from odtc.core.process.progress import silent
+from odtc.driver.drafts.source import read_source
+from odtc.driver.options.step_options import StepOptions
+from odtc.driver.splitting import Cuts
+from odtc.passes.checkpoint.problem import plan_of
 from tests.cli.training.digits import BATCH, Digits
 
 CORES = len(os.sched_getaffinity(0))
@@ -39,16 +43,13 @@ def test_what_threads_cost_takes_no_other_kernels(
     digits: Digits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of large nets, making their loops takes most of the time of a plan."""
-    run, counted = ordered.run_pipeline, []
-
-    def counting(passes: Pipeline, module: tvm.IRModule) -> tvm.IRModule:
-        counted.append(passes)
-        return run(passes, module)
-
-    monkeypatch.setattr(ordered, "run_pipeline", counting)
-    found = odtc.plan(digits.model, "host-cpu{threads=4}", batch=BATCH, micro_batches=1)
-    assert len(found.by_threads) == 4
-    assert len(counted) == 1
+    target, options = parse_target("host-cpu{threads=4}"), StepOptions(batch=BATCH)
+    cuts = Cuts(read_source(digits.model, target, options, silent), silent, for_plans=True)
+    own = next(iter(cuts)).problem
+    monkeypatch.setattr(ordered, "run_pipeline", None)
+    peaks = [cuts.peak_for(threads) for threads in (1, 2, 4, 8)]
+    assert peaks == sorted(peaks)
+    assert peaks[2] == plan_of(own, range(len(own.seconds))).peak
 
 
 def test_inspect_says_for_how_many(digits: Digits, capsys):
