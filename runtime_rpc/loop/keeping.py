@@ -176,7 +176,7 @@ class BestCheckpoint(Callback):
             return ""
         weights = "; the weights are those of the last step" if self.restore else ""
         return (
-            f"{self.column} was no number at any {measured_at(run)}: {self.path} is not written"
+            f"{self.column} was NaN at every {measured_at(run)}: {self.path} is not written"
             f"{weights}"
         )
 

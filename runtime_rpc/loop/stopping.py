@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from odtc.core.errors import UsageError
 from odtc.core.options.arguments import takes
 from odtc.core.options.kinds import NUMBER, TEXT, optional, whole_from
+from odtc.core.printable import counted
 from odtc.runtime_rpc.loop.callback import Callback
 from odtc.runtime_rpc.loop.monitor import Monitor, check_mode, measured_at, monitor_of
 
@@ -88,8 +89,9 @@ class EarlyStopping(Callback):
             else:
                 waited += 1
         if waited >= self._patience:
-            what = f"is no better than {best:.4g} at step {at}" if at else "is not a number"
-            run.stop(f"{monitor.column} {what} for {waited} {measured_at(run)}s")
+            what = f"is no better than {best:.4g} at step {at}" if at else "is NaN"
+            times = counted(waited, measured_at(run), f"{measured_at(run)}s")
+            run.stop(f"{monitor.column} {what} for {times}")
 
 
 class TimeLimit(Callback):

@@ -130,7 +130,7 @@ def test_scores_are_no_loss(closing: str) -> None:
         ["y", "loss"],
     )
     biased.graph.initializer.append(numpy_helper.from_array(np.ones(5, np.float32), "bias"))
-    with pytest.raises(ModelError, match=r"hint: take loss=in-model; or compare") as failure:
+    with pytest.raises(ModelError, match=r"hint: take loss=in-model; or use a loss") as failure:
         joined(biased, "in-model")
     assert joined(biased, {"loss": "in-model"})[0].outputs == ["loss", "y"]
 

@@ -59,7 +59,7 @@ def test_a_validation_without_labels_is_no_best_one(here: Path, capsys: pytest.C
     watched = ("--validation", "none.npz", "--best", "best.ckpt", "--patience", "1")
     assert train("--data", "few.npz", "--epochs", "2", *watched) == 0
     printed = capsys.readouterr().err
-    assert "note: ended after step 6: val_loss is no number for 1 validations" in printed
+    assert "note: ended after step 6: val_loss is NaN for 1 validation" in printed
     assert "best.ckpt is not written" in printed
     assert not (here / "best.ckpt").exists()
 

@@ -99,8 +99,8 @@ def test_a_best_that_never_was_is_said(digits: Digits, here: Path, capsys):
     watch = ("--validation", "nan.npz", "--patience", "2", "--best", "b.ckpt", "--restore-best")
     assert main(trained(digits, *RUN, *watch, "--epochs", "9")) == 0
     said = capsys.readouterr().err
-    assert "val_loss is no number for 2 validations" in said
-    assert "note: val_loss was no number at any validation: b.ckpt is not written; the w" in said
+    assert "val_loss is NaN for 2 validations" in said
+    assert "note: val_loss was NaN at every validation: b.ckpt is not written; the w" in said
     assert not Path("b.ckpt").exists()
 
 

@@ -217,7 +217,7 @@ def test_a_validation_without_a_label_has_no_loss(artifact: odtc.Artifact, tmp_p
     history, said = warned(lambda: artifact.trainer(threads=1).fit((X, WHOLE), lr=0.0, **asked))
     assert all(math.isnan(history[f"val_{key}"][0]) for key in ("loss", "accuracy", "perplexity"))
     assert any("no label of the validation data counts" in each for each in said)
-    assert any("val_loss was no number at any validation" in each for each in said)
+    assert any("val_loss was NaN at every validation" in each for each in said)
     assert not (tmp_path / "best").exists()
 
 

@@ -24,10 +24,10 @@ def test_validations_that_are_no_number_are_no_improvement(artifact: odtc.Artifa
     best = odtc.BestCheckpoint(tmp_path / "best.ckpt", restore=True)
     stopping = odtc.EarlyStopping(patience=3)
     trainer = artifact.trainer(threads=1)
-    with pytest.warns(UserWarning, match=r"val_loss was no number at any .*is not written; the we"):
+    with pytest.warns(UserWarning, match=r"val_loss was NaN at every .*is not written; the we"):
         history = trainer.fit((X, Y), lr=0.1, epochs=9, validation=NAN, callbacks=[best, stopping])
     assert len(history) == 3
-    assert history.stopped == "val_loss is no number for 3 validations"
+    assert history.stopped == "val_loss is NaN for 3 validations"
     assert not (tmp_path / "best.ckpt").exists()
 
 
