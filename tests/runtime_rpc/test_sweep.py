@@ -72,7 +72,7 @@ def test_a_file_goes_on_behind_its_last_whole_row(tmp_path: Path) -> None:
         row_file(path, identity | {"steps": 4})
     for other in ("a letter\n", "a letter", '{"comparison": {'):
         path.write_text(other)
-        with pytest.raises(DataError, match="none of a sweep"):
+        with pytest.raises(DataError, match="not from a sweep"):
             row_file(path, identity)
         assert path.read_text() == other
 

@@ -141,7 +141,7 @@ def empty_cells(name: str, first: int, count: int, cells: int, where: str) -> Da
         where: it is, for the message.
     """
     return DataError(
-        f"{count} of {cells} cells of the column {told(name)} are empty or no number, the "
+        f"{count} of {cells} cells of the column {told(name)} are empty or not a number, the "
         f"first in row {first + 1}",
         where=where,
         hint=f"rows are counted from 1, after the names; {_fill(where)}",

@@ -93,7 +93,7 @@ def test_that_of_a_wheel_needs_no_compiler(
     with pytest.raises(BuildError, match="no C compiler for 64-bit ARM was found"):
         device.android_device()
     assert wheel.main(version) == 0
-    assert capsys.readouterr().err.startswith("note: the wheel has no server for phones: no comp")
+    assert capsys.readouterr().err.startswith("note: the wheel has no server for phones: no C comp")
     assert not any((tmp_path / "prebuilt").iterdir())
 
 

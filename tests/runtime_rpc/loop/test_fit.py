@@ -284,7 +284,7 @@ def test_what_is_used_up_is_said(trainer: odtc.Trainer):
         ({"validation": VALIDATION, "metrics": "mae"}, "the metric mae needs labels that are num"),
         ({"validation": VALIDATION, "metrics": ["f1", "f1"]}, "the metric f1 is given twice"),
         ({"callbacks": [odtc.EarlyStopping("val_loss")]}, "the run has no column 'val_loss'"),
-        ({"callbacks": [5]}, "a callback is 5, and neither"),
+        ({"callbacks": [5]}, "a callback is 5, which is neither"),
         ({"schedule": lambda lr, updates: 5}, "schedule makes 5, not a schedule"),
     ],
 )
