@@ -280,7 +280,7 @@ def test_frames_of_pandas_are_tables(artifact: odtc.Artifact):
         np.testing.assert_array_equal(source.inputs["input"], X)
         np.testing.assert_array_equal(source.labels["label"], Y)
     frame.loc[9, "c"] = np.nan
-    with pytest.raises(DataError, match="1 of 53 cells of the column c are empty or no number, th"):
+    with pytest.raises(DataError, match="1 of 53 cells of the column c are empty or not a number"):
         source_of(frame, artifact.manifest, ReadOptions())
     held = pd.DataFrame({"x": list(X), "y": Y})
     source = source_of(held, artifact.manifest, ReadOptions())
