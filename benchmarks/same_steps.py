@@ -60,8 +60,8 @@ def _compiled(name: str, target: str, folder: Path) -> Artifact:
 def _code_of(step: Artifact, folder: Path) -> bytes:
     """The hash of a step's library and program."""
     step.save(folder / "step.odtc")
-    bundle = bundles.load(folder / "step.odtc", step.manifest.tvm)
-    members = [(bundle.root / name).read_bytes() for name in (bundles.LIBRARY, bundles.PROGRAM)]
+    root = bundles.load(folder / "step.odtc", step.manifest.tvm).root
+    members = [(root / name).read_bytes() for name in (bundles.LIBRARY, bundles.PROGRAM)]
     return hashlib.sha256(b"".join(members)).digest()
 
 
