@@ -20,6 +20,7 @@ from tvm import tirx
 
 from odtc.backends import vector_math
 from odtc.backends.objects.kernel_store import kernel_store
+from odtc.backends.objects.kernel_text import text_of
 from odtc.backends.objects.object_file import loaded_bytes, with_own_helpers
 from odtc.backends.objects.outlines import NotKeptError, code_of, is_outline, keep, unmarked
 from odtc.core.disk.left_behind import temporary_folder
@@ -140,7 +141,7 @@ def _compiled(kernel: tirx.PrimFunc, name: str, target: tvm.target.Target) -> by
 
 
 def _keys(kernel: tirx.PrimFunc, made_by: Sequence[str]) -> list[str]:
-    text = tvm.ir.save_json(kernel)
+    text = text_of(kernel)
     return [
         hashlib.sha256(f"{_toolchain()} {each} {text}".encode()).hexdigest() for each in made_by
     ]

@@ -18,6 +18,7 @@ import tvm
 from tvm import tirx
 
 from odtc.backends.objects.kernel_store import outline_store
+from odtc.backends.objects.kernel_text import text_of
 from odtc.core.disk.package_files import is_as_loaded, libraries, sources
 from odtc.core.ir.kernel_marks import IS_SCHEDULED
 from odtc.core.ir.outline_marks import MADE_FROM, OUTLINE, REPLACEABLE, WORKSPACES, WRITTEN_OVER
@@ -94,7 +95,7 @@ class RecallKernels(Pass):
         return recalled
 
     def _made_from(self, kernel: tirx.PrimFunc) -> str:
-        return hashlib.sha256(f"{self.made_by} {tvm.ir.save_json(kernel)}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.made_by} {text_of(kernel)}".encode()).hexdigest()
 
 
 def _outline(kernel: tirx.PrimFunc, kept: bytes) -> tirx.PrimFunc:
