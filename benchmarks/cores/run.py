@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from benchmarks import output
 from benchmarks.gpu.run import PARITY, PARITY_STEPS, ratio_text
 from benchmarks.models.pytorch.spec import TorchModel, batches, make
 from benchmarks.models.pytorch.table import FULL
-from odtc.comparison.measures.measure import busy_share
+from odtc.comparison.measures.measure import busy_share, core_count
 from odtc.comparison.peers.torch_module import ModuleTrainer
 from odtc.comparison.worker import PAUSE_SECONDS
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.build import CPUS
-from odtc.runtime_rpc.native.interface import bind
+from odtc.runtime_rpc.native.interface import NativeError, bind
 
 Step = Callable[[], float]
 
@@ -94,16 +94,34 @@ def report(found: Mapping[str, Any]) -> str:
     return f"{head}: odtc {np.median(ours):.2f} ms; PyTorch / odtc {ratio_text(ours, theirs)}"
 
 
-def main() -> None:
+def unfit(paths: Sequence[Path], cores: int) -> str:
+    """Why steps cannot be timed with this many cores; empty where they can."""
+    if not paths:
+        return "the folder has no steps: python -m benchmarks.cores.prepare makes them"
+    most = max(threads_of(json.loads(path.read_text("utf-8"))["target"]) for path in paths)
+    if most > cores:
+        return (
+            f"a step is for {most} threads, and this process may use {cores} cores: prepare steps "
+            f"with --threads of at most {cores}, or run them on a machine with more"
+        )
+    return ""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     """Prints a line for each step, and writes `cores.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cores.run", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=20, metavar="", help="timed steps of each")
     parser.add_argument("--output", type=Path, default=Path("cores.json"), metavar="")
-    args = parser.parse_args()
-    found = []
-    for path in sorted(args.folder.glob("*/step.json")):
-        found.append(measure(path.parent, args.steps))
+    args = parser.parse_args(argv)
+    found, paths = [], sorted(args.folder.glob("*/step.json"))
+    if why := unfit(paths, core_count()):
+        parser.error(f"{args.folder}: {why}")
+    for path in paths:
+        try:
+            found.append(measure(path.parent, args.steps))
+        except NativeError as error:
+            parser.error(f"{path.parent}: {error}")
         print(report(found[-1]), flush=True)
     whole = {"run": output.about(), "steps": found}
     args.output.write_text(json.dumps(whole), encoding="utf-8")
