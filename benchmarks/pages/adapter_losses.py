@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.pages.measured import when_text
+from benchmarks.pages.measured import rows_text
 from benchmarks.pages.result import Result, Row, read_result
 from benchmarks.pages.text import median_of, table
 
@@ -39,8 +39,7 @@ def losses_in(result: Result) -> Iterator[str]:
             case = f"{row['model']}, {row['tokens']} tokens, {row['base']}"
             yield f"- not timed: {case}: {row['skipped']}"
             yield ""
-    ages = dict.fromkeys(when_text(each) for each in result.runs)
-    yield f"Rows: [steps.json](results/{_STEPS}.json); {' and '.join(ages)}."
+    yield rows_text(_STEPS, result)
 
 
 def _threads(count: int) -> str:

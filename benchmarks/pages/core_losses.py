@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.pages.measured import when_text
+from benchmarks.pages.measured import rows_text
 from benchmarks.pages.result import Result, read_result
 from benchmarks.pages.text import median_of, table
 
@@ -30,8 +30,7 @@ def losses_in(result: Result) -> Iterator[str]:
     if lost:
         yield from table(("model", "threads", "than", "what", "its over odtc's"), lost, words=4)
         yield ""
-    ages = dict.fromkeys(when_text(each) for each in result.runs)
-    yield f"Rows: [cores.json](results/{_STEPS}.json); {' and '.join(ages)}."
+    yield rows_text(_STEPS, result)
 
 
 def _slower(result: Result) -> Iterator[Cell]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.pages.measured import when_text
+from benchmarks.pages.measured import rows_text
 from benchmarks.pages.result import read_result
 from benchmarks.pages.text import median_of, table
 
@@ -34,9 +34,7 @@ def gpu_losses() -> Iterator[str]:
         )
         yield ""
     for name, result in ((_STEPS, steps), (_MIXED, mixed), (_LANGUAGE_MODELS, models)):
-        ages = dict.fromkeys(when_text(each) for each in result.runs)
-        file = name.rpartition("/")[2]
-        yield f"Rows: [{file}.json](results/{name}.json); {' and '.join(ages)}."
+        yield rows_text(name, result)
 
 
 def _slower() -> Iterator[Cell]:

@@ -36,6 +36,12 @@ def _other(result: Result, number: int, label: Callable[[Row], str]) -> str:
     return f"{rows}{how_text(own)} ({when_text(run)})"
 
 
+def rows_text(name: str, result: Result) -> str:
+    """The line of a section that shows a part of a file's rows: the file, and how old it is."""
+    ages = dict.fromkeys(map(when_text, result.runs))
+    return f"Rows: [{name.rpartition('/')[2]}.json](results/{name}.json); {' and '.join(ages)}."
+
+
 def how_text(run: Mapping[str, Any]) -> str:
     """` by ... on ..., ...`; empty where nothing is known."""
     return " ".join(_source(run)) + "".join(f", {each}" for each in _terms(run))
