@@ -8,6 +8,8 @@ from pathlib import Path
 from benchmarks.pages.result import RESULTS
 
 ROOT = RESULTS.parents[1]
+# Which commits compile the same steps for a CPU: `benchmarks.same_steps`.
+STEPS = RESULTS / "steps.json"
 # What decides which kernels a step has, and how fast they are.
 SOURCES = ("passes", "backends", "autoschedule")
 # Of these, what a step of a CPU has nothing of.
@@ -20,12 +22,16 @@ OF_GPUS = tuple(
 )
 # Figures of GPUs whose file has another name.
 _ALSO_OF_GPUS = ("tuning",)
+# Times of the compiler itself, and what else decides these.
+_OF_COMPILER = ("compile_time", "plan_time")
+_COMPILER = ("frontend", "odtc/driver")
 
 
 def sources_of(path: Path) -> Sequence[str]:
     """What decides the kernels that a file's figures are of, as git takes it."""
-    is_of_gpus = "gpu" in path.stem or path.stem in _ALSO_OF_GPUS
-    return SOURCES if is_of_gpus else (*SOURCES, *OF_GPUS)
+    if "gpu" in path.stem or path.stem in _ALSO_OF_GPUS:
+        return SOURCES
+    return (*SOURCES, *OF_GPUS, *(_COMPILER if path.stem in _OF_COMPILER else ()))
 
 
 def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES) -> bool | None:
@@ -34,18 +40,43 @@ def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES
     Args:
         commit: a hash, perhaps with the mark of a tree that differs from it.
         root: of a clone, perhaps a shallow one.
-        paths: what is compared, as git takes it.
+        paths: what is compared, as git takes it. Of kernels of CPUs, sources may differ that are
+            known to make the same.
     """
     commit = commit.removesuffix("-dirty")
+    found = _differ(commit, "HEAD", root, paths)
+    if found and set(paths) == {*SOURCES, *OF_GPUS} and _has_same_steps(commit, root):
+        return False
+    return found
+
+
+def _differ(first: str, second: str, root: Path, paths: Sequence[str]) -> bool | None:
     try:
         found = subprocess.run(
-            ["git", "-C", str(root), "diff", "--quiet", commit, "HEAD", "--", *paths],
+            ["git", "-C", str(root), "diff", "--quiet", first, second, "--", *paths],
             capture_output=True,
             check=False,
         ).returncode
     except OSError:
         return None
     return {0: False, 1: True}.get(found)
+
+
+def _has_same_steps(commit: str, root: Path) -> bool:
+    """Whether a commit and these sources are known to compile the same steps for a CPU."""
+    ours, theirs = (_steps_of(each, root) for each in ("HEAD", commit))
+    return bool(ours & theirs)
+
+
+def _steps_of(commit: str, root: Path) -> set[tuple[str, str]]:
+    """Target and hash of what is known of commits with the same sources of kernels."""
+    file = root / STEPS.relative_to(ROOT)
+    known = json.loads(file.read_text(encoding="utf-8"))["commits"] if file.is_file() else ()
+    return {
+        (each["target"], each["hash"])
+        for each in known
+        if _differ(each["commit"], commit, root, (*SOURCES, *OF_GPUS)) is False
+    }
 
 
 def note_changes(path: Path, root: Path = ROOT) -> bool:

@@ -225,6 +225,7 @@ ROWS: Sequence[Row] = (
         "typed: `python -m pytest -m slow tests/runtime_rpc/test_hostile_peers.py`",
         "reliability/attack",
     ),
+    *_by_hand("hashes, no figures: `python -m benchmarks.same_steps`", "steps"),
     *_by_hand("outcomes, with its page: `make published`", "published"),
     *_by_hand("outcomes, with its page: `python -m tests.ways_in`", "ways_in"),
 )

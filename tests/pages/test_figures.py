@@ -195,6 +195,28 @@ def test_a_gpu_of_its_own_changes_no_kernel_of_a_cpu(clone: Path) -> None:
     assert all((ROOT / path).exists() for path in paths)
 
 
+def test_sources_that_compile_the_same_steps_change_no_kernel(clone: Path) -> None:
+    first = git(clone, "rev-parse", "--short", "HEAD")
+    (clone / "passes" / "a.py").write_text("2")
+    second = committed(clone)
+    steps = clone / kernels.STEPS.relative_to(ROOT)
+    steps.parent.mkdir(parents=True)
+    files = [clone / f"{name}.json" for name in ("step_time", "gpu_steps", "plan_time")]
+    for hashes, expected in (
+        (("aa", "aa"), [False, True, True]),
+        (("aa", "bb"), [True, True, True]),
+        (("aa",), [True, True, True]),
+    ):
+        commits = zip((first, second), hashes, strict=False)
+        known = [{"commit": each, "target": "host-cpu", "hash": hashed} for each, hashed in commits]
+        steps.write_text(json.dumps({"commits": known}))
+        for file in files:
+            file.write_text(json.dumps({"runs": [run_of() | {"commit": first}], "rows": []}))
+            note_changes(file, clone)
+        found = [json.loads(file.read_text())["runs"][0]["kernels_changed"] for file in files]
+        assert found == expected
+
+
 def test_what_git_does_not_know_stays(clone: Path) -> None:
     known = git(clone, "rev-parse", "--short", "HEAD")
     file, runs = clone / "x.json", [run_of(commit="0123456", kernels_changed=True), run_of()]
