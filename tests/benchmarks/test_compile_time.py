@@ -27,6 +27,7 @@ def test_what_is_compiled_again_is_found(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_table_has_seconds_memory_and_shares() -> None:
-    row = CompileRow("m", "cold", {"start": 1.0, "link": 3.0}, {"start": 2.0, "link": 3.0}, 9_000_000)
+    wall, processor = {"start": 1.0, "link": 3.0}, {"start": 2.0, "link": 3.0}
+    row = CompileRow("m", "cold", wall, processor, 9_000_000)
     assert row.cells() == ("m", "cold", "4.0", "5.0", "9", "start 25%, link 75%")
     assert CompileRow("m", "TVM: no", {}, {}, 0).cells() == ("m", "TVM: no", "", "", "", "")
