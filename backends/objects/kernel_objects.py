@@ -31,6 +31,8 @@ from odtc.core.process.side_by_side import side_by_side
 _DIGITS = 32
 # TVM's prefix of function names.
 _SYMBOL = "__tvm_ffi_"
+# What TVM says of a variable that is defined behind its use.
+_USED_FIRST = "has been used before definition"
 # Sources that determine a kernel's code, beside TVM.
 _SOURCES = (__file__, vector_math.__file__)
 
@@ -132,12 +134,29 @@ def set_suffix(number: int) -> str:
 
 def _compiled(kernel: tirx.PrimFunc, name: str, target: tvm.target.Target) -> bytes:
     """The object file of a kernel under a name."""
-    module = tvm.IRModule({name: kernel.with_attr("global_symbol", name)})
-    built = tvm.tirx.build(module, target)
+    built = _built(tvm.IRModule({name: kernel.with_attr("global_symbol", name)}), target)
     with temporary_folder() as folder:
         path = folder / "kernel.o"
         built.write_to_file(str(path))
         return path.read_bytes()
+
+
+def _built(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Module:
+    """Builds a module; where TVM's pass over common subexpressions fails, without that pass.
+
+    A subexpression that the address of a buffer shares with an index is defined behind the
+    declaration of the buffer. TVM finds that out itself, as an error. LLVM eliminates common
+    subexpressions, too.
+    """
+    try:
+        return tvm.tirx.build(module, target)
+    except tvm.error.InternalError as error:
+        if _USED_FIRST not in str(error):
+            raise
+    now = tvm.transform.PassContext.current()
+    config = {**now.config, "tirx.disable_cse_tir": True}
+    with tvm.transform.PassContext(opt_level=now.opt_level, config=config):
+        return tvm.tirx.build(module, target)
 
 
 def _keys(kernel: tirx.PrimFunc, made_by: Sequence[str]) -> list[str]:

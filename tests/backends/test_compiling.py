@@ -7,6 +7,7 @@ from zipfile import ZipFile
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import odtc
 from odtc.artifact import Artifact
@@ -201,3 +202,35 @@ def test_work_ends_at_the_first_error() -> None:
     with pytest.raises(ValueError, match="1"):
         side_by_side(work, range(10_000))
     assert len(begun) < 10_000
+
+
+@pytest.mark.usefixtures("cache")
+def test_an_address_that_shares_an_expression_with_an_index_is_compiled(tmp_path: Path) -> None:
+    """Each thread's 512 channels of 3 x 3 weights are as many as bytes of its workspace."""
+    rng = np.random.default_rng(0)
+    shapes = {"into": (1024, 3, 1, 1), "out_of": (12, 1024, 3, 3), "head": (12, CLASSES)}
+    weights = [
+        numpy_helper.from_array(rng.normal(0, 0.05, shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "into"], ["wide"]),
+        helper.make_node("Relu", ["wide"], ["positive"]),
+        helper.make_node("Conv", ["positive", "out_of"], ["narrow"], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["narrow"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "head"], ["logits"]),
+    ]
+    x, logits = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", ["n", 3, 8, 8]), ("logits", ["n", CLASSES]))
+    )
+    path = tmp_path / "wide.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "wide", [x], [logits], weights)), path)
+    images = rng.normal(size=(4, 3, 8, 8)).astype(np.float32)
+    found = []
+    for threads in (1, 2):
+        target = f"host-cpu{{mcpu=x86-64-v3,threads={threads}}}"
+        trainer = odtc.compile(path, target, batch=4).trainer()
+        found.append([trainer.step(images, np.arange(4), 0.1) for _ in range(3)])
+    assert found[0] == found[1]
