@@ -176,7 +176,14 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def disturbed(rows: Iterable[ComparisonRow]) -> float | None:
-    """The most that other programs kept the cores busy, where that was too much."""
-    most = max((share for row in rows for share in row.busy), default=0.0)
-    return most if most > BUSY else None
+def disturbed(rows: Iterable[ComparisonRow]) -> str:
+    """By how much, and at which settings, other programs kept the cores too busy; '' for none."""
+    shares: dict[Setting, float] = {}
+    for row in rows:
+        shares[row.setting] = max(shares.get(row.setting, 0.0), *row.busy, 0.0)
+    found = {each: share for each, share in shares.items() if share > BUSY}
+    if not found:
+        return ""
+    names = "; ".join(each.text() for each in found)
+    most = f"up to {max(found.values()):.0%} of the cores busy"
+    return f"other programs kept {most}, do not trust these times: {names}"

@@ -115,9 +115,9 @@ def _where(head: Mapping[str, Any]) -> str:
 
 def _doubts(results: Sequence[Result]) -> Iterator[str]:
     busy = disturbed(row for each in results for row in each.rows)
-    if busy is not None:
+    if busy:
         yield ""
-        yield f"**Other programs kept up to {busy:.0%} of the cores busy: do not trust the times.**"
+        yield f"**{_plain(busy[0].upper() + busy[1:])}.**"
     noisy = [each for each in results if not each.is_steady]
     if noisy:
         names = "; ".join(_place(each) for each in noisy)

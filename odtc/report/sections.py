@@ -279,8 +279,8 @@ def doubts(results: Sequence[Result]) -> str:
     """Returns the warnings that these times may be wrong."""
     lines = []
     busy = disturbed(row for each in results for row in each.rows)
-    if busy is not None:
-        lines.append(f"Other programs kept {busy:.0%} of the cores busy: do not trust these times.")
+    if busy:
+        lines.append(f"{busy[0].upper()}{busy[1:]}.")
     noisy = [each for each in results if not each.is_steady]
     if noisy:
         names = "; ".join(f"{each.setting.text()}, {each.engine}" for each in noisy)

@@ -96,10 +96,14 @@ def test_losses_come_first():
 
 
 def test_a_busy_machine_is_told():
-    assert disturbed([row("odtc", [1.0], busy=(0.05, 0.02))]) is None
-    rows = [row("odtc", [1.0], busy=(0.05, 0.4))]
-    assert disturbed(rows) == 0.4
-    assert "other programs kept 40% of the cores busy" in summary(results_of(rows))[-1]
+    quiet = row("odtc", [1.0], busy=(0.05, 0.02))
+    assert disturbed([quiet]) == ""
+    rows = [quiet, row("odtc", [1.0], busy=(0.05, 0.4), at=Setting("net", 4, 2))]
+    assert disturbed(rows) == (
+        "other programs kept up to 40% of the cores busy, do not trust these times: "
+        "net, batch 4, threads 2"
+    )
+    assert summary(results_of(rows))[-1] == disturbed(rows)
 
 
 def test_settings_are_told_apart():

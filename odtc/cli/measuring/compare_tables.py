@@ -64,9 +64,7 @@ def summary(results: "Sequence[Result]") -> list[str]:
         for it in noisy
     ]
     busy = disturbed(row for each in results for row in each.rows)
-    if busy is not None:
-        lines.append(f"other programs kept {busy:.0%} of the cores busy: do not trust these times")
-    return lines
+    return [*lines, busy] if busy else lines
 
 
 def megabytes(count: float | None) -> str:
