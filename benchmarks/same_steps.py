@@ -1,38 +1,54 @@
 """Whether commits compile the same steps: `python -m benchmarks.same_steps`.
 
-Compiles the steps of some networks for this machine's CPU, and notes the hash of their code and
-programs beside the commit in docs/results/steps.json. Figures of two commits with the same hash are
-of the same kernels, whatever else changed in the sources: messages, say, or how fast a plan is
+Compiles the steps of some networks for this machine's CPU, and notes a hash of their machine code
+and programs beside the commit in docs/results/steps.json. Figures of two commits with the same hash
+are of the same kernels, whatever else changed in the sources: messages, say, or how fast a plan is
 found (`benchmarks.pages.kernels`).
 """
 
 import argparse
 import hashlib
+import io
 import json
+import os
+import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import SymbolTableSection
 from rich.console import Console
 
 import odtc
 from benchmarks.models.decoder import DecoderShape, decoder
 from benchmarks.pages.kernels import STEPS
 from benchmarks.step_time.cases import case_of
-from odtc.artifact import Artifact
+from odtc.backends.objects.kernel_store import kernel_store
 from odtc.backends.targets import parse_target
 from odtc.comparison.measures.measure import commit
 from odtc.core.artifact import bundle as bundles
 
-NETWORKS = (
-    *("lenet", "squeezenet", "mobilenet_v2", "googlenet", "resnet18", "resnet50", "vgg16"),
-    *("zoo/densenet121", "bert_base", "char_lstm"),
+# Networks, with what they are compiled with beside their loss.
+NETWORKS: Sequence[tuple[str, Mapping[str, Any]]] = (
+    ("squeezenet", {}),
+    ("squeezenet", {"memory_budget": "24MiB"}),
+    ("mobilenet_v2", {}),
+    ("resnet18", {}),
+    ("vgg16", {}),
+    ("bert_base", {}),
+    ("char_lstm", {}),
 )
-# LoRA over 4 bits of a decoder of the shape of SmolLM2-135M.
-_ADAPTERS = "adapters"
+# Of a decoder of the shape of SmolLM2-135M.
+_ADAPTERS = {"quantize": "int4", "lora": "rank=8,alpha=16", "loss": "cross-entropy{axis=-1}"}
 _BATCH, _THREADS = 4, (1, 2)
+# A kernel is called by the key of all that it was made by, the compiler's own sources included.
+_KEY = re.compile(rb"k[0-9a-f]{32}")
 
 
 def hash_of(console: Console) -> dict[str, Any]:
@@ -40,29 +56,53 @@ def hash_of(console: Console) -> dict[str, Any]:
     found, target = hashlib.sha256(), parse_target("host-cpu").resolved()
     for threads in _THREADS:
         text = f"host-cpu{{mcpu={target.mcpu},threads={threads}}}"
-        for name in (*NETWORKS, _ADAPTERS):
-            with TemporaryDirectory() as made, console.status(f"{name}, {threads} threads"):
-                found.update(_code_of(_compiled(name, text, Path(made)), Path(made)))
+        for name, options in NETWORKS:
+            case = case_of(name, _BATCH)
+            with console.status(f"{name}, {threads} threads"):
+                every = {"batch": _BATCH, "loss": case.loss, **options}
+                found.update(step_of(case.model, text, every))
+        with console.status(f"adapters, {threads} threads"):
+            found.update(step_of(decoder(DecoderShape()), text, {"batch": 1, **_ADAPTERS}))
     return {"target": f"host-cpu{{mcpu={target.mcpu}}}", "hash": found.hexdigest()[:16]}
 
 
-def _compiled(name: str, target: str, folder: Path) -> Artifact:
-    path = folder / "model.onnx"
-    if name == _ADAPTERS:
-        onnx.save(decoder(DecoderShape()), path)
-        lora, loss = "rank=8,alpha=16", "cross-entropy{axis=-1}"
-        return odtc.compile(path, target, batch=1, loss=loss, quantize="int4", lora=lora)
-    case = case_of(name, _BATCH)
-    onnx.save(case.model, path)
-    return odtc.compile(path, target, batch=_BATCH, loss=case.loss)
+def step_of(model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> bytes:
+    """The hash of a step's program, and of its kernels in any order."""
+    with TemporaryDirectory() as made:
+        folder = Path(made)
+        # Nothing is kept of other steps, so that what is kept is this one.
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+        onnx.save(model, folder / "model.onnx")
+        step = odtc.compile(folder / "model.onnx", target, **options)
+        step.save(folder / "step.odtc")
+        bundle = bundles.load(folder / "step.odtc", step.manifest.tvm)
+        program = (bundle.root / bundles.PROGRAM).read_bytes()
+        return hashlib.sha256(program + b"".join(sorted(_kernels()))).digest()
 
 
-def _code_of(step: Artifact, folder: Path) -> bytes:
-    """The hash of a step's library and program."""
-    step.save(folder / "step.odtc")
-    bundle = bundles.load(folder / "step.odtc", step.manifest.tvm)
-    members = [(bundle.root / name).read_bytes() for name in (bundles.LIBRARY, bundles.PROGRAM)]
-    return hashlib.sha256(b"".join(members)).digest()
+def _kernels() -> Iterator[bytes]:
+    """The hashes of the kernels that are kept."""
+    store = kernel_store()
+    for path in store.folder.rglob("*"):
+        content = store.get(path.parent.name + path.name) if path.is_file() else None
+        if content is not None:
+            yield hashlib.sha256(code_of(content)).digest()
+
+
+def code_of(file: bytes) -> bytes:
+    """What an object file loads and refers to, whatever its kernel is called."""
+    elf, parts = ELFFile(io.BytesIO(file)), []
+    for section in elf.iter_sections():
+        if isinstance(section, RelocationSection):
+            symbols = elf.get_section(section["sh_link"])
+            assert isinstance(symbols, SymbolTableSection)
+            for each in section.iter_relocations():
+                to = symbols.get_symbol(each["r_info_sym"])
+                place = each["r_offset"], each["r_info_type"], each["r_addend"], to["st_shndx"]
+                parts.append(f"{place} {to.name}".encode())
+        elif section["sh_flags"] & SH_FLAGS.SHF_ALLOC:
+            parts += [section.name.encode(), section.data()]
+    return _KEY.sub(b"k", b"\0".join(parts))
 
 
 def main() -> int:
