@@ -8,6 +8,8 @@ from pathlib import Path
 from benchmarks.pages.result import RESULTS
 
 ROOT = RESULTS.parents[1]
+# Behind the hash of a commit that the tree differs from.
+_CHANGED = "-dirty"
 # Which commits compile the same steps for a CPU: `benchmarks.same_steps`.
 STEPS = RESULTS / "steps.json"
 # What decides which kernels a step has, and how fast they are.
@@ -25,13 +27,37 @@ _ALSO_OF_GPUS = ("tuning",)
 # Times of the compiler itself, and what else decides these.
 _OF_COMPILER = ("compile_time", "plan_time")
 _COMPILER = ("frontend", "odtc/driver")
+# Figures of CPUs that steps are not compared for, by file or folder.
+_OF_OTHER_CPUS = ("cores", "arm")
 
 
-def sources_of(path: Path) -> Sequence[str]:
+def _sources_of(path: Path) -> Sequence[str]:
     """What decides the kernels that a file's figures are of, as git takes it."""
-    if "gpu" in path.stem or path.stem in _ALSO_OF_GPUS:
+    if _is_of_gpus(path):
         return SOURCES
     return (*SOURCES, *OF_GPUS, *(_COMPILER if path.stem in _OF_COMPILER else ()))
+
+
+def _is_of_gpus(path: Path) -> bool:
+    return "gpu" in path.stem or path.stem in _ALSO_OF_GPUS
+
+
+def kernels_changed(commit: str, path: Path, root: Path = ROOT) -> bool | None:
+    """Whether the kernels of a file's figures have changed since that commit.
+
+    Args:
+        commit: a hash, perhaps with the mark of a tree that differs from it.
+        path: of the file of figures.
+        root: of a clone, perhaps a shallow one.
+
+    Returns:
+        Whether their sources differ, and are not known to compile the same steps; None where git
+        does not know.
+    """
+    found = changed_since(commit, root, _sources_of(path))
+    own = {path.stem, path.parent.name}
+    is_compared = not _is_of_gpus(path) and own.isdisjoint((*_OF_COMPILER, *_OF_OTHER_CPUS))
+    return found and not (is_compared and _has_same_steps(commit.removesuffix(_CHANGED), root))
 
 
 def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES) -> bool | None:
@@ -40,14 +66,9 @@ def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES
     Args:
         commit: a hash, perhaps with the mark of a tree that differs from it.
         root: of a clone, perhaps a shallow one.
-        paths: what is compared, as git takes it. Of kernels of CPUs, sources may differ that are
-            known to make the same.
+        paths: what is compared, as git takes it.
     """
-    commit = commit.removesuffix("-dirty")
-    found = _differ(commit, "HEAD", root, paths)
-    if found and set(paths) == {*SOURCES, *OF_GPUS} and _has_same_steps(commit, root):
-        return False
-    return found
+    return _differ(commit.removesuffix(_CHANGED), "HEAD", root, paths)
 
 
 def _differ(first: str, second: str, root: Path, paths: Sequence[str]) -> bool | None:
@@ -87,7 +108,7 @@ def note_changes(path: Path, root: Path = ROOT) -> bool:
     said = json.loads(path.read_text(encoding="utf-8"))
     before = json.dumps(said)
     for run in said["runs"]:
-        changed = changed_since(run["commit"], root, sources_of(path))
+        changed = kernels_changed(run["commit"], path, root)
         if changed is not None:
             run["kernels_changed"] = changed
     if json.dumps(said) == before:

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.kernels import OF_GPUS, ROOT, changed_since, sources_of
+from benchmarks.pages.kernels import OF_GPUS, ROOT, changed_since, kernels_changed
 from benchmarks.pages.suites import SUITES
 from benchmarks.results.table import Kind, Row
 from odtc.comparison.measures.measure import SOURCES, commit, machine
@@ -86,8 +86,7 @@ class Place:
         runs = self.runs(row)
         if not runs:
             return Age()
-        kernels = sources_of(Path(row.file))
-        since = [changed_since(run["commit"], self.root, kernels) for run in runs]
+        since = [kernels_changed(run["commit"], Path(row.file), self.root) for run in runs]
         sources = _deciding(row)
         return Age(
             min(run["date"] for run in runs),

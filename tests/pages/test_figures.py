@@ -201,11 +201,11 @@ def test_sources_that_compile_the_same_steps_change_no_kernel(clone: Path) -> No
     second = committed(clone)
     steps = clone / kernels.STEPS.relative_to(ROOT)
     steps.parent.mkdir(parents=True)
-    files = [clone / f"{name}.json" for name in ("step_time", "gpu_steps", "plan_time")]
+    files = [clone / f"{name}.json" for name in ("step_time", "gpu_steps", "plan_time", "cores")]
     for hashes, expected in (
-        (("aa", "aa"), [False, True, True]),
-        (("aa", "bb"), [True, True, True]),
-        (("aa",), [True, True, True]),
+        (("aa", "aa"), [False, True, True, True]),
+        (("aa", "bb"), [True] * 4),
+        (("aa",), [True] * 4),
     ):
         commits = zip((first, second), hashes, strict=False)
         known = [{"commit": each, "target": "host-cpu", "hash": hashed} for each, hashed in commits]
