@@ -76,8 +76,11 @@ def step_of(model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> 
         step = odtc.compile(folder / "model.onnx", target, **options)
         step.save(folder / "step.odtc")
         bundle = bundles.load(folder / "step.odtc", step.manifest.tvm)
-        program = (bundle.root / bundles.PROGRAM).read_bytes()
-        return hashlib.sha256(program + b"".join(sorted(_kernels()))).digest()
+        program, kernels = (bundle.root / bundles.PROGRAM).read_bytes(), sorted(_kernels())
+        # A store that cannot be written keeps nothing, and says nothing.
+        if not kernels:
+            raise SystemExit(f"{folder}: no kernel was kept, so there is nothing to compare")
+        return hashlib.sha256(program + b"".join(kernels)).digest()
 
 
 def _kernels() -> Iterator[bytes]:

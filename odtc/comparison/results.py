@@ -177,7 +177,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def disturbed(rows: Iterable[ComparisonRow]) -> str:
-    """By how much, and at which settings, other programs kept the cores too busy; '' for none."""
+    """A warning that names the settings at which other programs were busy; '' if there are none."""
     shares: dict[Setting, float] = {}
     for row in rows:
         shares[row.setting] = max(shares.get(row.setting, 0.0), *row.busy, 0.0)
@@ -186,4 +186,4 @@ def disturbed(rows: Iterable[ComparisonRow]) -> str:
         return ""
     names = "; ".join(each.text() for each in found)
     most = f"up to {max(found.values()):.0%} of the cores busy"
-    return f"other programs kept {most}, do not trust these times: {names}"
+    return f"other programs kept {most}; do not trust the times of {names}"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tvm.script import tirx as T  # noqa: N812
 
+from benchmarks import same_steps
 from benchmarks.same_steps import code_of, step_of
 from odtc.backends.objects import kernel_objects
 from odtc.backends.targets import parse_target
@@ -33,6 +34,18 @@ def test_names_of_kernels_are_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_another_program_is_another_step() -> None:
     assert len({step(), step(16), step(optimizer="adam")}) == 3
+
+
+def test_kernels_are_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = step()
+    monkeypatch.setattr(same_steps, "code_of", lambda _: b"")
+    assert step() != first
+
+
+def test_without_kernels_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_steps, "_kernels", lambda: iter(()))
+    with pytest.raises(SystemExit, match="no kernel was kept"):
+        step()
 
 
 def scaled(by: float, name: str) -> bytes:

@@ -6,7 +6,7 @@ from odtc.cli.measuring.compare_tables import summary, table
 from odtc.comparison.comparison import Terms, entries_of, missing
 from odtc.comparison.ours import is_gentle
 from odtc.comparison.outcome import Outcome, outcome_of
-from odtc.comparison.results import by_setting, disturbed, results_of
+from odtc.comparison.results import BUSY, by_setting, disturbed, results_of
 from odtc.comparison.row import ComparisonRow, Setting, row_of
 from odtc.comparison.worker import shortened
 
@@ -97,11 +97,12 @@ def test_losses_come_first():
 
 def test_a_busy_machine_is_told():
     quiet = row("odtc", [1.0], busy=(0.05, 0.02))
-    assert disturbed([quiet]) == ""
+    assert disturbed([quiet, row("odtc", [1.0], busy=(BUSY,))]) == ""
+    assert disturbed([quiet, row("odtc", [1.0], busy=(BUSY + 0.01,))])
     rows = [quiet, row("odtc", [1.0], busy=(0.05, 0.4), at=Setting("net", 4, 2))]
     assert disturbed(rows) == (
-        "other programs kept up to 40% of the cores busy, do not trust these times: "
-        "net, batch 4, threads 2"
+        "other programs kept up to 40% of the cores busy; "
+        "do not trust the times of net, batch 4, threads 2"
     )
     assert summary(results_of(rows))[-1] == disturbed(rows)
 
