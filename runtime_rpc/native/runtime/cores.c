@@ -51,13 +51,14 @@ static void read_text(const char *root, const char *name, char *text, size_t roo
   text[bytes] = 0;
 }
 
-/* A number in a file of a core, decimal or with 0x in front; 0 where there is none. */
-static uint32_t number_in(const char *root, int core, const char *name) {
+/* The first number in a file of a core, decimal or with 0x in front; another where there is none. */
+static uint32_t number_in(const char *root, int core, const char *name, uint32_t otherwise) {
   char path[100], text[64];
   snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/%s", core, name);
   read_text(root, path, text, sizeof text);
-  unsigned long found = strtoul(text, NULL, 0);
-  return found <= UINT32_MAX ? (uint32_t)found : 0;
+  char *end;
+  unsigned long found = strtoul(text, &end, 0);
+  return end > text && found <= UINT32_MAX ? (uint32_t)found : otherwise;
 }
 
 /* The number in a line of /proc/cpuinfo, if that begins so. */
@@ -87,9 +88,11 @@ static void read_parts(const char *root, odtc_core *cores, int count) {
 void odtc_describe_cores(const char *root, odtc_core *cores, int count) {
   int silent = 0;
   for (odtc_core *core = cores; core < cores + count; ++core) {
-    core->capacity = number_in(root, core->number, "cpu_capacity");
-    core->frequency = number_in(root, core->number, "cpufreq/cpuinfo_max_freq");
-    uint32_t identity = number_in(root, core->number, "regs/identification/midr_el1");
+    core->capacity = number_in(root, core->number, "cpu_capacity", 0);
+    core->frequency = number_in(root, core->number, "cpufreq/cpuinfo_max_freq", 0);
+    core->physical =
+        number_in(root, core->number, "topology/thread_siblings_list", (uint32_t)core->number);
+    uint32_t identity = number_in(root, core->number, "regs/identification/midr_el1", 0);
     core->part = identity >> 24 << 12 | (identity >> 4 & 0xfff);
     silent += !identity;
   }
@@ -97,19 +100,29 @@ void odtc_describe_cores(const char *root, odtc_core *cores, int count) {
 }
 
 static int is_before(const odtc_core *a, const odtc_core *b, int caller) {
+  if (a->rank != b->rank) return a->rank < b->rank;
   if (a->capacity != b->capacity) return a->capacity > b->capacity;
   if (a->frequency != b->frequency) return a->frequency > b->frequency;
   if ((a->number < caller) != (b->number < caller)) return b->number < caller;
   return a->number < b->number;
 }
 
-void odtc_sort_cores(odtc_core *cores, int count, int caller) {
+static void sort(odtc_core *cores, int count, int caller) {
   for (int n = 1; n < count; ++n) {
     odtc_core moved = cores[n];
     int at = n;
     for (; at && is_before(&moved, cores + at - 1, caller); --at) cores[at] = cores[at - 1];
     cores[at] = moved;
   }
+}
+
+void odtc_sort_cores(odtc_core *cores, int count, int caller) {
+  for (int n = 0; n < count; ++n) cores[n].rank = 0;
+  sort(cores, count, caller);
+  for (int n = 1; n < count; ++n)
+    for (int before = 0; before < n; ++before)
+      cores[n].rank += cores[before].physical == cores[n].physical;
+  sort(cores, count, caller);
 }
 
 odtc_core *odtc_fastest_cores(int *count) {

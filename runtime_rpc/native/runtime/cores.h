@@ -8,6 +8,8 @@ typedef struct {
   int number;
   uint32_t capacity, frequency; /* the system's measure of all it does, and kHz at most; 0: unknown */
   uint32_t part;                /* of an ARM core: who made it << 12, and the number of its kind; 0 */
+  uint32_t physical;            /* the lowest number among those that are one core of the hardware */
+  int rank;                     /* how many of those come before it in the order */
 } odtc_core;
 
 /* The cores that this thread may run on, with their numbers alone, to be freed; NULL where the system
@@ -24,7 +26,8 @@ int odtc_core_of_caller(void);
 void odtc_describe_cores(const char *root, odtc_core *cores, int count);
 
 /* Sorts cores, the fastest first; of those that are alike the caller's comes first, then those with
-   the numbers after it: so the threads of several callers are on other cores. */
+   the numbers after it: so the threads of several callers are on other cores. Where several are one
+   core of the hardware, which they share, the second of each comes behind the first of all. */
 void odtc_sort_cores(odtc_core *cores, int count, int caller);
 
 /* Gives each worker a core of its own: of as many of the fastest as there are threads, all but the

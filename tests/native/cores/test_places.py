@@ -84,6 +84,45 @@ def test_workers_of_phones(program: Path, tmp_path: Path) -> None:
     assert [(*case[:3], each[1]) for case, each in zip(PLACED, found, strict=True)] == PLACED
 
 
+# MHz of cores, and those that are the same core of the hardware, as the system lists them: two
+# beside each other, as in virtual machines; all first ones before all second ones; and both kinds.
+SHARED = {
+    "beside": [(3000, f"{core // 2 * 2}-{core // 2 * 2 + 1}") for core in range(8)],
+    "behind": [(3000, f"{core % 4},{core % 4 + 4}") for core in range(8)],
+    "hybrid": [(5000, "0-1"), (5000, "0-1"), (5000, "2-3"), (5000, "2-3")]
+    + [(3800, str(core)) for core in (4, 5, 6)],
+}
+# As PLACED.
+PLACED_APART = [
+    ("beside", 0, 1, [2]),
+    ("beside", 0, 3, [2, 4, 6]),
+    ("beside", 3, 3, [4, 6, 0]),
+    ("beside", 0, 5, [2, 4, 6, 1, 3]),
+    ("behind", 0, 3, [1, 2, 3]),
+    ("behind", 2, 3, [3, 4, 5]),
+    ("behind", 0, 4, [1, 2, 3, 4]),
+    ("hybrid", 0, 1, [2]),
+    ("hybrid", 0, 3, [2, 4, 5]),
+    ("hybrid", 0, 5, [2, 4, 5, 6, 1]),
+]
+
+
+def test_workers_share_a_core_of_the_hardware_where_they_must(
+    program: Path, tmp_path: Path
+) -> None:
+    siblings = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    for name, cores in SHARED.items():
+        lists = {siblings.format(n): f"{each}\n" for n, (_, each) in enumerate(cores)}
+        plant(tree_of([each for each, _ in cores]) | lists, tmp_path / name)
+    lines = [
+        f"{tmp_path / name} {caller} {workers} {' '.join(map(str, range(len(SHARED[name]))))}"
+        for name, caller, workers, _ in PLACED_APART
+    ]
+    found = answers(program, lines)
+    placed = [(*case[:3], each[1]) for case, each in zip(PLACED_APART, found, strict=True)]
+    assert placed == PLACED_APART
+
+
 def test_what_files_say(program: Path, tmp_path: Path) -> None:
     """Capacity counts before frequency; a core that is offline, or silent, has neither."""
     cpu = "sys/devices/system/cpu/cpu{}/"
@@ -179,3 +218,30 @@ def test_workers_have_fast_cores_of_their_own(
             free = speeds.keys() - set(places)
             assert other in free if free else other == -1
             assert speeds.get(other, [0, 0]) == max((speeds[each] for each in free), default=[0, 0])
+
+
+SHARING = st.lists(
+    st.tuples(st.integers(0, 1023), st.integers(0, 5)),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda core: core[0],
+)
+
+
+@settings(max_examples=examples(6), deadline=None)
+@given(st.lists(st.tuples(SHARING, st.integers(0, 11), st.integers(1, 11)), min_size=50))
+def test_threads_are_on_as_many_cores_of_the_hardware_as_there_are(
+    program: Path, cases: list[tuple[list[tuple[int, int]], int, int]]
+) -> None:
+    cases = [(cores, cores[at % len(cores)][0], workers) for cores, at, workers in cases]
+    lines = [
+        f"- {caller} {workers} {' '.join(f'{number}:0:0:{of}' for number, of in cores)}"
+        for cores, caller, workers in cases
+    ]
+    for (cores, caller, workers), (_, places, _) in zip(
+        cases, answers(program, lines), strict=True
+    ):
+        physical = dict(cores)
+        if len(cores) > workers:
+            used = {physical[each] for each in (caller, *places)}
+            assert len(used) == min(workers + 1, len({*physical.values()}))

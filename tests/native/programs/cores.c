@@ -1,7 +1,8 @@
 /* Which cores workers get, by the functions that the runtime places them by, for lines of
    ROOT CALLER WORKERS NUMBER...: the cores that files below ROOT describe. Or `-` and
-   NUMBER:CAPACITY:FREQUENCY. Prints the cores in their order with their parts, the places of the
-   workers, and for each of these the place that its worker gets when the caller comes there. */
+   NUMBER:CAPACITY:FREQUENCY:PHYSICAL, of which the last may be left out. Prints the cores in their
+   order with their parts, the places of the workers, and for each of these the place that its worker
+   gets when the caller comes there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static void answer(char *line) {
   for (char *word; (word = strtok(NULL, " \n"));) {
     odtc_core *core = cores + count++;
     *core = (odtc_core){0};
-    sscanf(word, "%d:%u:%u", &core->number, &core->capacity, &core->frequency);
+    core->physical = (uint32_t)atoi(word);
+    sscanf(word, "%d:%u:%u:%u", &core->number, &core->capacity, &core->frequency, &core->physical);
   }
   if (strcmp(root, "-")) odtc_describe_cores(root, cores, count);
   odtc_sort_cores(cores, count, caller);
