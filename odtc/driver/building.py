@@ -6,6 +6,7 @@ read -> decide on micro-batches and recomputation -> lower and build -> link -> 
 from collections.abc import Sequence
 from pathlib import Path
 
+from odtc.backends.objects.link import find_linker
 from odtc.backends.targets import Target
 from odtc.core.artifact.bundle import file_sha256
 from odtc.core.disk.files import private_folder
@@ -55,6 +56,8 @@ def build(
     sources = at_lengths(source)
     if len(sources) > 1 and budget == AUTO:
         raise not_with_lengths("several plans for each: memory_budget auto")
+    # It is needed last, after minutes of compiling.
+    find_linker(target)
     made = _built(sources, budget, progress)
     leave_pages(source.arrays.values())
     graph = made[0].step.draft.graph

@@ -6,16 +6,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm import te
 
+import odtc
 from odtc.backends.objects import link as module
 from odtc.backends.objects.elf import check_library
 from odtc.backends.objects.library import export_library
 from odtc.backends.objects.link import Linker, find_linker, link
 from odtc.backends.targets import Target, parse_target
 from odtc.core.errors import BuildError
+from tests.mlp import mlp
 
 HOST = parse_target("host-cpu")
 PHONE = parse_target("android-cpu")
@@ -122,6 +125,15 @@ def test_flags_reach_the_linker_through_a_compiler(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("TVM_NDK_CC", str(clang))
     export_library(compile_exp_plus_one(PHONE), tmp_path / "lib.so", PHONE)
     check_library(tmp_path / "lib.so", PHONE)
+
+
+@pytest.mark.usefixtures("no_linker")
+def test_a_missing_linker_is_said_before_kernels_are_compiled(tmp_path: Path):
+    onnx.save(mlp(4, 3, 2), tmp_path / "m.onnx")
+    stages: list[str] = []
+    with pytest.raises(BuildError, match="no linker for host-cpu"):
+        odtc.compile(tmp_path / "m.onnx", batch=1, progress=stages.append)
+    assert stages[-1] == "read the model"
 
 
 def test_newest_versioned_lld_is_taken(no_linker: Path):
