@@ -60,12 +60,12 @@ def _figures(item: NetworkWays, way: BudgetWay) -> dict[str, Any]:
     assert plan
     assert way.net
     nets = {each.name: each.net for each in item.ways}
-    weights = plan.parameters + plan.optimizer
     times = {name: ratios(each, item.comparison.ours) for name, each in timings.items()}
     return {
         "network": item.comparison.model,
         "budget": way.name.partition(", ")[2] or "none",
-        "budget_mb": None if way.budget is None else (way.budget + weights) / 1e6,
+        # Plain SGD has no state: what the plan has are accumulators, which the budget counts.
+        "budget_mb": None if way.budget is None else (way.budget + plan.parameters) / 1e6,
         "micro_batches": way.micro_batches,
         "arena_mb": plan.arena / 1e6,
         "total_mb": plan.total / 1e6,

@@ -228,7 +228,7 @@ WRITTEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "budgets/batch_64": (
         {"rows": budget_figures(budgets())},
-        "| net | 20 | 2 | 35.0 | 30.0 | 80 | 2.7 times | 2.00 (2.00 to 2.00) | 4.00 (4.00 to",
+        "| net | 19 | 2 | 35.0 | 30.0 | 80 | 2.7 times | 2.00 (2.00 to 2.00) | 4.00 (4.00 to",
     ),
     "budgets/two_gib": (
         {"rows": budget_figures(budgets())},
@@ -315,6 +315,8 @@ def test_a_page_shows_what_a_benchmark_writes(name: str, tmp_path: Path) -> None
 def test_a_step_without_a_budget_is_no_row_beside_budgets_of_all_bytes() -> None:
     result = Result([], budget_figures(budgets()), {})
     assert [row["budget"] for row in result.rows] == ["none", "50%"]
+    # With the parameters, and without the accumulators, which the budget counts.
+    assert result.rows[1]["budget_mb"] == 15 + PLAN.parameters / MB
     (line,) = in_short_64(result)
     assert line.endswith("onnxruntime-training's: 3 times less for net.")
     assert sum(each.startswith("| net |") for each in TABLES["budgets/batch_64"](result)) == 1
