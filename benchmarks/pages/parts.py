@@ -59,7 +59,6 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "performance/gpu_mixed": gpu.steps,
     "performance/gpu_tuning": gpu.tuning,
     "performance/gpu_families": gpu.families,
-    "performance/gpu_vectors": gpu.changes,
     "performance/layouts": other.words,
     "performance/compile_time": performance.compile_time,
     "performance/plan_time": performance.plan_time,

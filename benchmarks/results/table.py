@@ -185,7 +185,6 @@ ROWS: Sequence[Row] = (
         "performance/gpu_steps",
         "performance/gpu_mixed",
         "performance/gpu_families",
-        "performance/gpu_vectors",
     ),
     *_by_hand(
         "needs a GPU: `python -m benchmarks.gpu.tuning.run kernels` there, and its figures",

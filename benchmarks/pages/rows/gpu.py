@@ -68,11 +68,3 @@ def tuning(result: Result) -> list[str]:
         for row in result.rows
     )
     return table(heads, cells, words=2)
-
-
-def changes(result: Result) -> list[str]:
-    """Steps before and after a change of kernels."""
-    heads = ["model", "before, ms", "after, ms"]
-    return table(
-        heads, ((row["model"], number(row["before"]), number(row["after"])) for row in result.rows)
-    )
