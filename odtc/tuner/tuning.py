@@ -19,6 +19,7 @@ from odtc.autoschedule.tuning.target_records import known_device
 from odtc.autoschedule.tuning.tasks import TuningTask, Writer, tasks_of
 from odtc.autoschedule.tuning.tuning import Tuning, TuningLimits, TuningState
 from odtc.backends.cpus import CPU
+from odtc.backends.objects.link import find_linker
 from odtc.backends.targets import Target
 from odtc.core.errors import NumericError, UsageError
 from odtc.core.process.progress import Progress, silent
@@ -107,7 +108,10 @@ def tune(
         UsageError: this machine is not what the target says, or the devices are not alike.
         DeviceError: there is no device, or none is left.
         DataError, OutputError: the database cannot be read or written.
+        BuildError: there is no linker.
     """
+    # Without one every kernel would count as failed, and be kept as such.
+    find_linker(work.target)
     writer = Writer(work.target, work.step.source.has_half)
     # So that a file that cannot be written is told before anything is measured.
     database.add(work.file, ())

@@ -71,6 +71,15 @@ def test_the_parts_of_a_job_are_all_of_it(digits: Digits, run_json: Any) -> None
     assert not parts[0] & parts[1]
 
 
+def test_without_a_linker_nothing_is_kept_as_failed(
+    digits: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odtc.backends.objects.link._CANDIDATES", ())
+    file = tmp_path / "records.jsonl"
+    assert main(["tune", str(digits.model), *STEP, "--database", str(file)]) == ExitCode.BUILD
+    assert not file.exists()
+
+
 def test_updates_that_share_a_launch_are_no_tasks(digits: Digits, run_json: Any) -> None:
     target = ("--target", "android-opencl")
     tasks = run_json("tune", digits.model, "--batch", "32", *target, "--list")["tasks"]
