@@ -114,17 +114,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=20, metavar="", help="timed steps of each")
     parser.add_argument("--output", type=Path, default=Path("cores.json"), metavar="")
     args = parser.parse_args(argv)
-    found, paths = [], sorted(args.folder.glob("*/step.json"))
+    paths = sorted(args.folder.glob("*/step.json"))
     if why := unfit(paths, core_count()):
         parser.error(f"{args.folder}: {why}")
+    found: list[dict[str, Any]] = []
+    whole = {"run": output.about(), "steps": found}
     for path in paths:
         try:
             found.append(measure(path.parent, args.steps))
         except NativeError as error:
             parser.error(f"{path.parent}: {error}")
         print(report(found[-1]), flush=True)
-    whole = {"run": output.about(), "steps": found}
-    args.output.write_text(json.dumps(whole), encoding="utf-8")
+        # After each step, so that a run which is ended early keeps those before.
+        args.output.write_text(json.dumps(whole), encoding="utf-8")
 
 
 if __name__ == "__main__":

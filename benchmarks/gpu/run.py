@@ -136,18 +136,19 @@ def main() -> None:
     print(", ".join(f"{key} {value}" for key, value in about.items()), flush=True)
     ceilings = functools.cache(measured_ceilings)
     print(ceilings("float32").text(), flush=True)
-    found = []
-    for path in paths:
-        found.append(measure(path.parent, args.steps, ceilings))
-        torch.cuda.empty_cache()
-        print(report(found[-1], args.top), flush=True)
+    found: list[dict[str, Any]] = []
     whole = {
         "run": output.about(),
         "about": about,
         "ceilings": ceilings("float32"),
         "networks": found,
     }
-    args.output.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
+    for path in paths:
+        found.append(measure(path.parent, args.steps, ceilings))
+        torch.cuda.empty_cache()
+        print(report(found[-1], args.top), flush=True)
+        # After each step, so that a run which is ended early keeps those before.
+        args.output.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
 
 
 if __name__ == "__main__":

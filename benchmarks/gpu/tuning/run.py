@@ -45,14 +45,15 @@ def main() -> None:
             f"{args.folder}` writes them"
         )
     library = bind_gpus(ctypes.CDLL(str((args.folder / GPUS.name).resolve())))
-    found = []
+    found: list[dict[str, Any]] = []
+    whole = {"run": output.about(), "tasks": found}
     for path in paths:
         found.append(measured(path.parent, library))
         print(line_of(found[-1]), flush=True)
+        # After each product, so that a run which is ended early keeps those before.
+        args.output.write_text(json.dumps(whole), encoding="utf-8")
     for network, tasks in by_network(found).items():
         print(f"{network}: {saved(tasks):.1%} of {seconds_of(tasks) * 1e3:.2f} ms of products")
-    whole = {"run": output.about(), "tasks": found}
-    args.output.write_text(json.dumps(whole), encoding="utf-8")
 
 
 def measured(folder: Path, library: Any) -> dict[str, Any]:
