@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import onnx
 from elftools.elf.constants import SH_FLAGS
@@ -33,6 +34,7 @@ from odtc.backends.objects.kernel_store import kernel_store
 from odtc.backends.targets import parse_target
 from odtc.comparison.measures.measure import commit
 from odtc.core.artifact import bundle as bundles
+from odtc.driver.sealed import description
 
 # Networks, with what they are compiled with beside their loss.
 NETWORKS: Sequence[tuple[str, Mapping[str, Any]]] = (
@@ -47,6 +49,8 @@ NETWORKS: Sequence[tuple[str, Mapping[str, Any]]] = (
 # Of a decoder of the shape of SmolLM2-135M.
 _ADAPTERS = {"quantize": "int4", "lora": "rank=8,alpha=16", "loss": "cross-entropy{axis=-1}"}
 _BATCH, _THREADS = 4, (1, 2)
+# A step says which version compiled it: all are compared as this one's.
+_VERSION = "0.2.0"
 # A kernel is called by the key of all that it was made by, the compiler's own sources included.
 _KEY = re.compile(rb"k[0-9a-f]{32}")
 
@@ -73,7 +77,8 @@ def step_of(model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> 
         # Nothing is kept of other steps, so that what is kept is this one.
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
         onnx.save(model, folder / "model.onnx")
-        step = odtc.compile(folder / "model.onnx", target, **options)
+        with mock.patch.object(description, "VERSION", _VERSION):
+            step = odtc.compile(folder / "model.onnx", target, **options)
         step.save(folder / "step.odtc")
         bundle = bundles.load(folder / "step.odtc", step.manifest.tvm)
         program, kernels = (bundle.root / bundles.PROGRAM).read_bytes(), sorted(_kernels())

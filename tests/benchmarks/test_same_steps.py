@@ -10,6 +10,7 @@ from benchmarks import same_steps
 from benchmarks.same_steps import code_of, step_of
 from odtc.backends.objects import kernel_objects
 from odtc.backends.targets import parse_target
+from odtc.driver.sealed import description
 from tests.caches import without_steps
 from tests.mlp import mlp
 
@@ -29,6 +30,12 @@ def test_names_of_kernels_are_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> 
     made = kernel_objects.pass_context
     # Keys are made of it, and order kernels in a library.
     monkeypatch.setattr(kernel_objects, "pass_context", lambda: f"other {made()}")
+    assert step() == first
+
+
+def test_the_version_that_compiled_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = step()
+    monkeypatch.setattr(description, "VERSION", "9.9.9")
     assert step() == first
 
 
