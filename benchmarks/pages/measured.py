@@ -38,8 +38,8 @@ def _other(result: Result, number: int, label: Callable[[Row], str]) -> str:
 
 def rows_text(name: str, result: Result) -> str:
     """The line of a section that shows a part of a file's rows: the file, and how old it is."""
-    ages = dict.fromkeys(map(when_text, result.runs))
-    return f"Rows: [{name.rpartition('/')[2]}.json](results/{name}.json); {' and '.join(ages)}."
+    ages = "; ".join(dict.fromkeys(map(when_text, result.runs)))
+    return f"Rows: [{name.rpartition('/')[2]}.json](results/{name}.json); {ages}."
 
 
 def how_text(run: Mapping[str, Any]) -> str:
