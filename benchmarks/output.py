@@ -16,6 +16,7 @@ from rich.table import Table
 
 from benchmarks.pages.result import write_result
 from odtc.comparison.measures.measure import busy_share, commit, instructions, machine, versions
+from odtc.core.disk.files import atomic_write
 
 RESULTS = Path("logs/bench")
 
@@ -111,6 +112,12 @@ def write_json(said: dict[str, Any], name: str, rows: Sequence[Any], path: Path)
     path.parent.mkdir(parents=True, exist_ok=True)
     report = said | {name: [dataclasses.asdict(row) for row in rows]}
     path.write_text(json.dumps(report, indent=1))
+
+
+def write_so_far(whole: Mapping[str, Any], path: Path) -> None:
+    """Writes a report whose rows come one by one: a run that is ended early keeps those it has."""
+    with atomic_write(path) as made:
+        made.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
 
 
 def panels(down: int, across: int, size: tuple[float, float], **more: Any) -> tuple[Any, list[Any]]:

@@ -125,8 +125,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         except NativeError as error:
             parser.error(f"{path.parent}: {error}")
         print(report(found[-1]), flush=True)
-        # After each step, so that a run which is ended early keeps those before.
-        args.output.write_text(json.dumps(whole), encoding="utf-8")
+        output.write_so_far(whole, args.output)
 
 
 if __name__ == "__main__":

@@ -147,8 +147,7 @@ def main() -> None:
         found.append(measure(path.parent, args.steps, ceilings))
         torch.cuda.empty_cache()
         print(report(found[-1], args.top), flush=True)
-        # After each step, so that a run which is ended early keeps those before.
-        args.output.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
+        output.write_so_far(whole, args.output)
 
 
 if __name__ == "__main__":

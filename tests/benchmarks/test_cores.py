@@ -1,7 +1,9 @@
 """Steps by the number of threads, beside PyTorch's: losses agree before anything is timed."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,25 @@ def test_a_step_is_timed_beside_pytorchs(steps: Path, tmp_path: Path, capsys) ->
         "pytorch": 2,
     }
     assert "lenet, batch 4, threads 1: odtc " in capsys.readouterr().out
+
+
+def test_a_run_that_ends_early_keeps_what_it_has(
+    steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(steps / "lenet-1", tmp_path / "steps" / name)
+    shutil.copy(steps / CPUS.name, tmp_path / "steps")
+    measure, written = run.measure, tmp_path / "cores.json"
+
+    def interrupted(folder: Path, count: int) -> dict[str, Any]:
+        if folder.name == "b":
+            raise KeyboardInterrupt
+        return measure(folder, count)
+
+    monkeypatch.setattr(run, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.main([str(tmp_path / "steps"), "--steps", "1", "--output", str(written)])
+    assert len(json.loads(written.read_text())["steps"]) == 1
 
 
 def test_what_differs_is_not_timed(steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:

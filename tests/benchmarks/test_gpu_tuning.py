@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -80,6 +81,26 @@ def test_what_cannot_be_is_told_before_anything_is_written(
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
     assert not folder.exists()
+
+
+def test_a_run_that_ends_early_keeps_what_it_has(
+    kernels: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = min(kernels.glob("*/task.json")).parent
+    measured, written = run.measured, tmp_path / "found.json"
+
+    def interrupted(folder: Path, library: Any) -> dict[str, Any]:
+        if folder != first:
+            raise KeyboardInterrupt
+        return measured(folder, library)
+
+    for name in ("TURNS", "AGAIN"):
+        monkeypatch.setattr(run, name, 1)
+    monkeypatch.setattr(run, "measured", interrupted)
+    monkeypatch.setattr(sys, "argv", ["run", str(kernels), "--output", str(written)])
+    with pytest.raises(KeyboardInterrupt):
+        run.main()
+    assert len(json.loads(written.read_text())["tasks"]) == 1
 
 
 def test_what_is_saved() -> None:

@@ -139,13 +139,13 @@ def main() -> None:
     args = parser.parse_args()
     about = {"cuda": torch.cuda.get_device_name(), "torch": torch.__version__}
     print(", ".join(f"{key} {value}" for key, value in about.items()), flush=True)
-    found = []
+    found: list[dict[str, Any]] = []
+    whole = {"run": output.about(), "about": about, "steps": found}
     for path in sorted(args.folder.glob("*/step.json")):
         found.append(measure(path.parent, args.steps))
         torch.cuda.empty_cache()
         print(report(found[-1], args.top), flush=True)
-    whole = {"run": output.about(), "about": about, "steps": found}
-    args.output.write_text(json.dumps(whole), encoding="utf-8")
+        output.write_so_far(whole, args.output)
 
 
 if __name__ == "__main__":

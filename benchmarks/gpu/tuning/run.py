@@ -50,8 +50,7 @@ def main() -> None:
     for path in paths:
         found.append(measured(path.parent, library))
         print(line_of(found[-1]), flush=True)
-        # After each product, so that a run which is ended early keeps those before.
-        args.output.write_text(json.dumps(whole), encoding="utf-8")
+        output.write_so_far(whole, args.output)
     for network, tasks in by_network(found).items():
         print(f"{network}: {saved(tasks):.1%} of {seconds_of(tasks) * 1e3:.2f} ms of products")
 
