@@ -48,7 +48,8 @@ def compiled(case: StoredCase, folder: Path) -> PlannedBytes:
     fed = sum(item.spec.nbytes for item in manifest.of_role(*_FED))
     sizes = manifest.sizes
     bound = solve(lifespans_of(step).problem()).lower_bound
-    return PlannedBytes(sizes.train_step, bound, sizes.parameters, sizes.optimizer, fed)
+    # The bound, as the arena, is of all but the loss.
+    return PlannedBytes(artifact.memory.arena_bytes, bound, sizes.parameters, sizes.optimizer, fed)
 
 
 def _target(case: StoredCase) -> Target:
