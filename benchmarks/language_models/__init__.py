@@ -11,3 +11,8 @@ none has another's memory or caches, and what else the machine does falls on all
 program in C on the native runtime. Its memory is all that the process has; of Python's processes
 there is a number without what imports took, too.
 """
+
+from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
+
+# transformers and PEFT import torchvision where it is installed.
+import_torchvision_anyway()

@@ -6,10 +6,6 @@ import torch
 from torch import nn
 
 from benchmarks.language_models.configs import ALPHA, CONFIGS, RANK, TARGETS, UNIT
-from odtc.torch_export.torchvision_anyway import import_torchvision_anyway
-
-# transformers imports torchvision where it is installed.
-import_torchvision_anyway()
 
 
 def made(name: str) -> nn.Module:

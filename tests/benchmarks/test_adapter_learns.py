@@ -1,5 +1,7 @@
 """An adapter learns a text, and its held-out perplexity follows that of PyTorch with PEFT."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,3 +33,9 @@ def test_both_curves_are_drawn(tmp_path: Path) -> None:
     draw(points, "a title", tmp_path / "x.svg")
     assert "</svg>" in (tmp_path / "x.svg").read_text()
     assert table_of(points).row_count == 2
+
+
+def test_it_starts_in_a_process_of_its_own() -> None:
+    """In that of the tests, torchvision can be imported anyway."""
+    code = "from benchmarks.language_models.learning import base_of; base_of(0)"
+    subprocess.run([sys.executable, "-c", code], check=True)
