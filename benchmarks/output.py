@@ -116,6 +116,7 @@ def write_json(said: dict[str, Any], name: str, rows: Sequence[Any], path: Path)
 
 def write_so_far(whole: Mapping[str, Any], path: Path) -> None:
     """Writes a report whose rows come one by one: a run that is ended early keeps those it has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as made:
         made.write_text(json.dumps(whole, default=dataclasses.asdict), encoding="utf-8")
 

@@ -38,7 +38,7 @@ def test_a_run_that_ends_early_keeps_what_it_has(
     for name in ("a", "b"):
         shutil.copytree(steps / "lenet-1", tmp_path / "steps" / name)
     shutil.copy(steps / CPUS.name, tmp_path / "steps")
-    measure, written = run.measure, tmp_path / "cores.json"
+    measure, written = run.measure, tmp_path / "new" / "cores.json"
 
     def interrupted(folder: Path, count: int) -> dict[str, Any]:
         if folder.name == "b":
