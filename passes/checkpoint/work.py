@@ -1,16 +1,17 @@
 """The operations of a kernel, counted from its loops."""
 
-from functools import cache
+from functools import cache, cached_property
 
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.sym import Analyzer
 
 from odtc.core.ir.matrix_calls import MULTIPLY, SIZE, name_of
+from odtc.passes.checkpoint.stored_integers import StoredIntegers
 
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tirx.Select)
 _COMPUTING = (tirx.BufferStore, tirx.Bind)
-# A loop whose length depends on data has this bound, or a higher one; it counts once.
+# Nothing bounds a loop of this length, or of a greater one; it counts once.
 _UNKNOWN = (1 << 31) - 1
 # A call is mostly a fused multiply-add.
 _OF_CALL = 2
@@ -20,19 +21,21 @@ def operations(kernel: tirx.PrimFunc) -> int:
     """Floating-point operations of a kernel without blocks, of all elements of vectors.
 
     Both sides of a condition count, and the longest that a loop may be; once what runs until
-    something comes true. On a GPU those of all items, of a condition those of the longer side; an
-    element that is taken of a vector does not compute that vector again.
+    something comes true, or as often as data says. On a GPU those of all items, of a condition
+    those of the longer side; an element that is taken of a vector does not compute that vector
+    again.
     """
     return operations_in(kernel.body)
 
 
 def operations_in(statement: tirx.Stmt) -> int:
     """The same of a statement that reads no names from around it."""
-    return _Count().of(statement)
+    return _Count(statement).of(statement)
 
 
 class _Count:
-    def __init__(self) -> None:
+    def __init__(self, statement: tirx.Stmt) -> None:
+        self._statement = statement
         self._analyzer = Analyzer()
         # Loops around what is counted of which the analyzer does not know yet: most lengths are
         # constant, and ask for none.
@@ -41,6 +44,10 @@ class _Count:
         self._names: dict[ir.Var, ir.Expr] = {}
         # Axes of a GPU's items and groups around what is counted.
         self._axes: set[str] = set()
+
+    @cached_property
+    def _stored(self) -> StoredIntegers:
+        return StoredIntegers(self._statement)
 
     def of(self, statement: tirx.Stmt) -> int:
         # Most statements are these.
@@ -93,12 +100,16 @@ class _Count:
             longest = extent.value
         else:
             for loop in self._unbound:
-                span = self._spelled_out(loop.min), self._spelled_out(loop.extent)
+                span = self._known(loop.min), self._known(loop.extent)
                 self._analyzer.bind(loop.loop_var, ir.Range.from_min_extent(*span))
             self._unbound.clear()
-            length = self._spelled_out(extent)
-            longest = int(self._analyzer.const_int_bound(length).max_value)
+            longest = int(self._analyzer.const_int_bound(self._known(extent)).max_value)
         return max(0, longest) if longest < _UNKNOWN else 1
+
+    def _known(self, expression: ir.Expr) -> ir.Expr:
+        """What the analyzer can bound: without names, and without what is read from memory."""
+        read = (ir.TensorLoad, lambda load: self._stored.element(load, self._analyzer))
+        return tvm_ffi.structural_map(self._spelled_out(expression), read)
 
     def _spelled_out(self, expression: ir.Expr) -> ir.Expr:
         names = self._names
