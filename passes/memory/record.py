@@ -18,6 +18,7 @@ from odtc.core.ir.tensor_tags import Tags
 from odtc.core.specs import TensorSpec
 from odtc.passes.graph.name_tensors import tags_in
 from odtc.passes.memory.packing.problem import PackingProblem, PackingSolution
+from odtc.passes.memory.turn import turn_between
 
 # Name of a kernel's own buffers.
 WORKSPACE = "workspace"
@@ -143,12 +144,7 @@ def _values(
 
 
 def _first_backward(calls: int, values: Sequence[_Value], tags: Mapping[relax.Var, Tags]) -> int:
-    """The first call of the backward pass: one that writes a gradient.
-
-    Some gradients need nothing of the forward pass, such as the share of a label in a mean of those
-    that count, and are written before it; some results of it are written late. So it is the place
-    with the fewest calls on the wrong side of it.
-    """
+    """The first call of the backward pass, which writes a gradient."""
     gradients, forward, seen = set[int](), set[int](), set[int]()
     for value in sorted(values, key=lambda each: each.first):
         for tag in tags.get(value.variable, ())[:1]:
@@ -158,14 +154,7 @@ def _first_backward(calls: int, values: Sequence[_Value], tags: Mapping[relax.Va
             elif tag.number not in seen:
                 forward.add(value.first)
                 seen.add(tag.number)
-    forward -= gradients
-    wrong = least = len(forward)
-    best = 0
-    for call in range(calls):
-        if call in gradients and wrong <= least:
-            best, least = call, wrong
-        wrong += (call in gradients) - (call in forward)
-    return best if gradients else calls
+    return turn_between(forward - gradients, gradients, calls)
 
 
 def named(tags: Tags, origins: Sequence[Origin]) -> tuple[Origin, ...]:

@@ -15,7 +15,8 @@ from odtc.passes.checkpoint.dependence import dependence
 from odtc.passes.checkpoint.problem import Recomputation, Storage
 from odtc.passes.graph.immediate_update import IN_PLACE
 from odtc.passes.ir.calls import Calls
-from odtc.passes.memory.operator_order import in_arena
+from odtc.passes.memory.operator_order import Tasks, in_arena
+from odtc.passes.memory.turn import turn_between
 
 
 def recomputation_of(
@@ -57,7 +58,25 @@ def recomputation_of(
 
 
 def _turn(calls: Calls) -> int:
-    """The first call that makes a gradient."""
-    tags = (tags_of(binding.var.name)[:1] for binding in calls.bindings)
-    gradients = (at for at, first in enumerate(tags) if any(tag.gradient for tag in first))
-    return next(gradients, len(calls.bindings))
+    """The first call of the backward pass, of which is what makes or reads a gradient.
+
+    A gradient that the loss needs is the share of a label in a mean of those that count.
+    """
+    needed, gradients, backward = _needed(calls.tasks), set[int](), set[int]()
+    for number, (binding, task) in enumerate(zip(calls.bindings, calls.tasks.tasks, strict=True)):
+        is_gradient = any(tag.gradient for tag in tags_of(binding.var.name)[:1])
+        reads_gradient = not gradients.isdisjoint(task.reads)
+        if needed.isdisjoint(task.allocates) and (is_gradient or reads_gradient):
+            backward.add(number)
+            gradients.update(task.allocates)
+    count = len(calls.bindings)
+    return turn_between(set(range(count)) - backward, backward, count)
+
+
+def _needed(tasks: Tasks) -> set[int]:
+    """The tensors that a step returns, such as its loss, and those that they are computed from."""
+    found = set(tasks.kept)
+    for task in reversed(tasks.tasks):
+        if not found.isdisjoint(task.allocates):
+            found |= task.reads
+    return found

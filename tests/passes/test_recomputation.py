@@ -1,4 +1,4 @@
-"""The recomputation problem of a step looks at each of its kernels once."""
+"""The recomputation problem of a step: its kernels, and where the backward pass begins."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,17 +17,23 @@ from odtc.driver.drafts.source import read_source
 from odtc.driver.options.step_options import StepOptions
 from odtc.driver.splitting import Cuts
 
-LAYERS, SIZE = 6, 16
+LAYERS, SIZE = 12, 16
 
 
-def _alike(path: Path) -> Path:
+def _alike(path: Path, *, is_normalised: bool = False) -> Path:
     """A model whose layers are the same, but for their weights."""
     weights = [np.full((SIZE, SIZE), 0.1, np.float32) for _ in range(LAYERS)]
     named = [numpy_helper.from_array(weight, f"w{n}") for n, weight in enumerate(weights)]
     nodes = []
     for n in range(LAYERS):
-        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"h{n}"]))
-        nodes.append(helper.make_node("Relu", [f"h{n}"], [f"x{n + 1}"]))
+        last = f"h{n}"
+        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [last]))
+        if is_normalised:
+            learned = [f"{name}{n}" for name in ("scale", "shift", "mean", "variance")]
+            named += [numpy_helper.from_array(np.ones(SIZE, np.float32), each) for each in learned]
+            nodes.append(helper.make_node("BatchNormalization", [last, *learned], [f"n{n}"]))
+            last = f"n{n}"
+        nodes.append(helper.make_node("Relu", [last], [f"x{n + 1}"]))
     shape = ["N", SIZE]
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
@@ -58,3 +64,19 @@ def test_calls_of_one_kernel_are_counted_once(
     problem = next(iter(Cuts(source, silent))).problem
     assert len(problem.seconds) > len(asked) >= 4
     assert set(asked.values()) == {1}
+
+
+@pytest.mark.parametrize("is_normalised", [False, True])
+@pytest.mark.parametrize("loss", ["cross-entropy", "cross-entropy{ignore_index=-1}", "mse"])
+def test_the_backward_pass_begins_where_most_of_it_does(
+    loss: str, is_normalised: bool, tmp_path: Path
+) -> None:
+    """Neither at a label's share before the forward pass nor before running statistics are set."""
+    path = _alike(tmp_path / "m.onnx", is_normalised=is_normalised)
+    options = StepOptions(batch=256, loss=loss, micro_batches=1)
+    source = read_source(path, parse_target("host-cpu"), options, silent)
+    problem = next(iter(Cuts(source, silent, for_plans=True))).problem
+    # A product; a normalisation with its activation, and updates of a mean and a variance.
+    forward = LAYERS * (4 if is_normalised else 1)
+    # Behind it the loss.
+    assert forward + 2 <= problem.turn <= forward + 8
