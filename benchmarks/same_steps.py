@@ -3,7 +3,8 @@
 Compiles the steps of some networks for this machine's CPU, and notes a hash of their machine code
 and programs beside the commit in docs/results/steps.json. Figures of two commits with the same hash
 are of the same kernels, whatever else changed in the sources: messages, say, or how fast a plan is
-found (`benchmarks.pages.kernels`).
+found (`benchmarks.pages.kernels`). Plans of attention within a budget have a hash of their own, for
+figures of such: how long a mask's loops are taken to be decides nothing else.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from rich.console import Console
 
 import odtc
 from benchmarks.models.decoder import DecoderShape, decoder
-from benchmarks.pages.kernels import STEPS
+from benchmarks.pages.kernels import PLANS_HASH, STEPS, STEPS_HASH
 from benchmarks.step_time.cases import case_of
 from odtc.backends.objects.kernel_store import kernel_store
 from odtc.backends.targets import parse_target
@@ -46,8 +47,15 @@ NETWORKS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("bert_base", {}),
     ("char_lstm", {}),
 )
+_BERT_WITHIN = {"memory_budget": "120MB"}
 # Of a decoder of the shape of SmolLM2-135M.
-_ADAPTERS = {"quantize": "int4", "lora": "rank=8,alpha=16", "loss": "cross-entropy{axis=-1}"}
+_ADAPTERS = {
+    "batch": 1,
+    "quantize": "int4",
+    "lora": "rank=8,alpha=16",
+    "loss": "cross-entropy{axis=-1}",
+}
+_ADAPTERS_WITHIN = {"memory_budget": "30MB"}
 _BATCH, _THREADS = 4, (1, 2)
 # A step says which version compiled it: all are compared as this one's.
 _VERSION = "0.2.0"
@@ -55,19 +63,30 @@ _VERSION = "0.2.0"
 _KEY = re.compile(rb"k[0-9a-f]{32}")
 
 
-def hash_of(console: Console) -> dict[str, Any]:
-    """The target, and the hash of the steps that these sources make for it."""
-    found, target = hashlib.sha256(), parse_target("host-cpu").resolved()
+def hashes_of(console: Console) -> dict[str, str]:
+    """The target, and the hashes of the steps that these sources make for it."""
+    target = parse_target("host-cpu").resolved()
+    steps, plans = hashlib.sha256(), hashlib.sha256()
     for threads in _THREADS:
         text = f"host-cpu{{mcpu={target.mcpu},threads={threads}}}"
         for name, options in NETWORKS:
-            case = case_of(name, _BATCH)
             with console.status(f"{name}, {threads} threads"):
-                every = {"batch": _BATCH, "loss": case.loss, **options}
-                found.update(step_of(case.model, text, every))
+                steps.update(_network(name, text, options))
         with console.status(f"adapters, {threads} threads"):
-            found.update(step_of(decoder(DecoderShape()), text, {"batch": 1, **_ADAPTERS}))
-    return {"target": f"host-cpu{{mcpu={target.mcpu}}}", "hash": found.hexdigest()[:16]}
+            steps.update(step_of(decoder(DecoderShape()), text, _ADAPTERS))
+        with console.status(f"attention within budgets, {threads} threads"):
+            plans.update(_network("bert_base", text, _BERT_WITHIN))
+            plans.update(step_of(decoder(DecoderShape()), text, _ADAPTERS | _ADAPTERS_WITHIN))
+    return {
+        "target": f"host-cpu{{mcpu={target.mcpu}}}",
+        STEPS_HASH: steps.hexdigest()[:16],
+        PLANS_HASH: plans.hexdigest()[:16],
+    }
+
+
+def _network(name: str, target: str, options: Mapping[str, Any]) -> bytes:
+    case = case_of(name, _BATCH)
+    return step_of(case.model, target, {"batch": _BATCH, "loss": case.loss, **options})
 
 
 def step_of(model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> bytes:
@@ -123,11 +142,12 @@ def main() -> int:
     if name.endswith("-dirty"):
         console.print("sources differ from the commit: commit them first")
         return 1
-    entry = {"commit": name, **hash_of(console)}
+    entry = {"commit": name, **hashes_of(console)}
     said = json.loads(args.file.read_text("utf-8")) if args.file.is_file() else {"commits": []}
     said["commits"] = [e for e in said["commits"] if e["commit"] != name] + [entry]
     args.file.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
-    console.print(f"{name}: {entry['hash']} for {entry['target']}")
+    both = f"{entry[STEPS_HASH]}, within budgets {entry[PLANS_HASH]}"
+    console.print(f"{name}: {both} for {entry['target']}")
     return 0
 
 

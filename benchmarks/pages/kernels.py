@@ -2,9 +2,11 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from benchmarks.pages.plans import Rows, plans_attention
 from benchmarks.pages.result import RESULTS
 
 ROOT = RESULTS.parents[1]
@@ -22,42 +24,63 @@ OF_GPUS = tuple(
         *("backends/cost/gpu_rates.py", "backends/cost/gpu_time.py"),
     )
 )
-# Figures of GPUs whose file has another name.
+# What decides how a step stays within a budget: steps without one have nothing of it.
+_OF_PLANS = ":(exclude)passes/checkpoint"
+# Figures of GPUs whose file has another name; none is of a step within a budget.
 _ALSO_OF_GPUS = ("tuning",)
 # Times of the compiler itself, and what else decides these.
 _OF_COMPILER = ("compile_time", "plan_time")
 _COMPILER = ("frontend", "odtc/driver")
-# Figures of CPUs that steps are not compared for, by file or folder.
+# Figures of CPUs that steps are not compared for, by file or folder; none is within a budget.
 _OF_OTHER_CPUS = ("cores", "arm")
+# What `benchmarks.same_steps` notes of a commit: of all steps, and of plans of attention.
+STEPS_HASH, PLANS_HASH = "hash", "attention_within_budgets"
 
 
 def _sources_of(path: Path) -> Sequence[str]:
     """What decides the kernels that a file's figures are of, as git takes it."""
     if _is_of_gpus(path):
-        return SOURCES
-    return (*SOURCES, *OF_GPUS, *(_COMPILER if path.stem in _OF_COMPILER else ()))
+        return (*SOURCES, _OF_PLANS)
+    if _is_any(path, _OF_OTHER_CPUS):
+        return (*SOURCES, *OF_GPUS, _OF_PLANS)
+    return (*SOURCES, *OF_GPUS, *(_COMPILER if _is_any(path, _OF_COMPILER) else ()))
 
 
 def _is_of_gpus(path: Path) -> bool:
     return "gpu" in path.stem or path.stem in _ALSO_OF_GPUS
 
 
-def kernels_changed(commit: str, path: Path, root: Path = ROOT) -> bool | None:
-    """Whether the kernels of a file's figures have changed since that commit.
+def _is_any(path: Path, names: Sequence[str]) -> bool:
+    """Whether a file or its folder has one of these names."""
+    return not {path.stem, path.parent.name}.isdisjoint(names)
+
+
+def changes(said: Mapping[str, Any], path: Path, root: Path = ROOT) -> Sequence[bool | None]:
+    """For each run of a file of figures, whether the kernels that it measured have changed since.
 
     Args:
-        commit: a hash, perhaps with the mark of a tree that differs from it.
-        path: of the file of figures.
+        said: what the file says.
+        path: of the file.
         root: of a clone, perhaps a shallow one.
 
     Returns:
-        Whether their sources differ, and are not known to compile the same steps; None where git
-        does not know.
+        For each whether the sources of its kernels differ, and are not known to compile the same
+        steps; None where git does not know.
     """
-    found = changed_since(commit, root, _sources_of(path))
-    own = {path.stem, path.parent.name}
-    is_compared = not _is_of_gpus(path) and own.isdisjoint((*_OF_COMPILER, *_OF_OTHER_CPUS))
-    return found and not (is_compared and _has_same_steps(commit.removesuffix(_CHANGED), root))
+    rows = said.get("rows", ())
+    return [
+        _changed(run, [row for row in rows if row.get("run", 0) == number], path, root)
+        for number, run in enumerate(said["runs"])
+    ]
+
+
+def _changed(run: Mapping[str, Any], rows: Rows, path: Path, root: Path) -> bool | None:
+    found = changed_since(run["commit"], root, _sources_of(path))
+    is_compared = not _is_of_gpus(path) and not _is_any(path, (*_OF_COMPILER, *_OF_OTHER_CPUS))
+    if not found or not is_compared:
+        return found
+    plans = (PLANS_HASH,) if plans_attention(run, rows, path) else ()
+    return not _has_same_steps(run["commit"].removesuffix(_CHANGED), root, (STEPS_HASH, *plans))
 
 
 def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES) -> bool | None:
@@ -83,20 +106,21 @@ def _differ(first: str, second: str, root: Path, paths: Sequence[str]) -> bool |
     return {0: False, 1: True}.get(found)
 
 
-def _has_same_steps(commit: str, root: Path) -> bool:
+def _has_same_steps(commit: str, root: Path, hashes: Sequence[str]) -> bool:
     """Whether a commit and these sources are known to compile the same steps for a CPU."""
-    ours, theirs = (_steps_of(each, root) for each in ("HEAD", commit))
+    ours, theirs = (_steps_of(each, root, hashes) for each in ("HEAD", commit))
     return bool(ours & theirs)
 
 
-def _steps_of(commit: str, root: Path) -> set[tuple[str, str]]:
-    """Target and hash of what is known of commits with the same sources of kernels."""
+def _steps_of(commit: str, root: Path, hashes: Sequence[str]) -> set[tuple[str, ...]]:
+    """Target and hashes of what is known of commits with the same sources of kernels."""
     file = root / STEPS.relative_to(ROOT)
     known = json.loads(file.read_text(encoding="utf-8"))["commits"] if file.is_file() else ()
     return {
-        (each["target"], each["hash"])
+        (each["target"], *(each[name] for name in hashes))
         for each in known
-        if _differ(each["commit"], commit, root, (*SOURCES, *OF_GPUS)) is False
+        if each.keys() >= {*hashes}
+        and _differ(each["commit"], commit, root, (*SOURCES, *OF_GPUS)) is False
     }
 
 
@@ -107,8 +131,7 @@ def note_changes(path: Path, root: Path = ROOT) -> bool:
     """
     said = json.loads(path.read_text(encoding="utf-8"))
     before = json.dumps(said)
-    for run in said["runs"]:
-        changed = kernels_changed(run["commit"], path, root)
+    for run, changed in zip(said["runs"], changes(said, path, root), strict=True):
         if changed is not None:
             run["kernels_changed"] = changed
     if json.dumps(said) == before:

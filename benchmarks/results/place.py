@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.kernels import OF_GPUS, ROOT, changed_since, kernels_changed
+from benchmarks.pages.kernels import OF_GPUS, ROOT, changed_since, changes
 from benchmarks.pages.suites import SUITES
 from benchmarks.results.table import Kind, Row
 from odtc.comparison.measures.measure import SOURCES, commit, machine
@@ -86,7 +86,8 @@ class Place:
         runs = self.runs(row)
         if not runs:
             return Age()
-        since = [kernels_changed(run["commit"], Path(row.file), self.root) for run in runs]
+        said = {"runs": runs, "rows": _all_in(self.results / row.file, "rows")}
+        since = changes(said, Path(row.file), self.root)
         sources = _deciding(row)
         return Age(
             min(run["date"] for run in runs),
@@ -102,10 +103,10 @@ class Place:
         path = self.results / row.file
         if not path.is_file():
             return ()
-        listed = [run for run in _runs_in(self.index) if run.get("file") == row.file]
+        listed = [run for run in _all_in(self.index, "runs") if run.get("file") == row.file]
         if row.kind is Kind.SUITE:
             return [{**run, "machine": head_of(path).get("machine", {})} for run in listed]
-        return _runs_in(path) or listed
+        return _all_in(path, "runs") or listed
 
     def _is_current(self, run: Mapping[str, Any], sources: Sequence[str]) -> bool:
         here, there = machine(), run.get("machine", {})
@@ -121,11 +122,12 @@ def _deciding(row: Row) -> Sequence[str]:
     return (*SOURCES, *_OTHERS, *([] if in_tests else [f":(exclude){_TESTS}"]))
 
 
-def _runs_in(path: Path) -> Sequence[Mapping[str, Any]]:
-    if not path.is_file():
+def _all_in(path: Path, key: str) -> Sequence[Mapping[str, Any]]:
+    """The runs or rows of a file of figures; none in one of a suite's rows."""
+    if path.suffix != ".json" or not path.is_file():
         return ()
     said = json.loads(path.read_text(encoding="utf-8"))
-    return said.get("runs", ()) if isinstance(said, dict) else ()
+    return said.get(key, ()) if isinstance(said, dict) else ()
 
 
 def head_of(path: Path) -> Mapping[str, Any]:

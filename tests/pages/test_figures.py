@@ -217,6 +217,45 @@ def test_sources_that_compile_the_same_steps_change_no_kernel(clone: Path) -> No
         assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("file", "run", "row"),
+    [
+        ("budgets/batch_8.json", {}, {"network": "bert_base", "budget": "50%"}),
+        ("budgets/least.json", {}, {"network": "bert_base"}),
+        ("language_models/steps.json", {}, {"model": "gemma3_270m", "base": "int4 in half"}),
+        ("suites.json", {"command": "odtc bench --models bert_base --budget 4GB"}, None),
+    ],
+)
+@pytest.mark.parametrize("hashes", [{"hash": "aa"}, {"hash": "aa", kernels.PLANS_HASH: "bb"}])
+def test_plans_of_attention_have_a_hash_of_their_own(
+    file: str, run: dict[str, str], row: dict[str, str] | None, hashes: dict, clone: Path
+) -> None:
+    first = git(clone, "rev-parse", "--short", "HEAD")
+    (clone / "passes" / "a.py").write_text("2")
+    second = committed(clone)
+    steps = clone / kernels.STEPS.relative_to(ROOT)
+    steps.parent.mkdir(parents=True)
+    known = [{"commit": first, kernels.PLANS_HASH: "cc", "hash": "aa"}]
+    known.append({"commit": second, **hashes})
+    steps.write_text(json.dumps({"commits": [{"target": "host-cpu", **each} for each in known]}))
+    runs = [run_of() | {"commit": first} | run] * 2
+    rows = [] if row is None else [row, {"network": "bert_base", "budget": "none", "run": 1}]
+    found = kernels.changes({"runs": runs, "rows": rows}, clone / file, clone)
+    # That of the run without a budget is of the same steps.
+    assert found == [True, row is None]
+
+
+def test_what_plans_are_made_by_is_no_part_of_a_gpus_step(clone: Path) -> None:
+    first = git(clone, "rev-parse", "--short", "HEAD")
+    (clone / "passes" / "checkpoint").mkdir()
+    (clone / "passes" / "checkpoint" / "a.py").write_text("1")
+    committed(clone)
+    said = {"runs": [run_of() | {"commit": first}]}
+    names = ("gpu_steps", "cores", "step_time")
+    found = [kernels.changes(said, clone / f"{name}.json", clone) for name in names]
+    assert found == [[False], [False], [True]]
+
+
 def test_what_git_does_not_know_stays(clone: Path) -> None:
     known = git(clone, "rev-parse", "--short", "HEAD")
     file, runs = clone / "x.json", [run_of(commit="0123456", kernels_changed=True), run_of()]

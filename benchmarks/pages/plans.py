@@ -1,0 +1,37 @@
+"""Which figures are of plans within a memory budget, of networks with attention."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pages.rows.budgets import NO_BUDGET
+
+Rows = Sequence[Mapping[str, Any]]
+
+# Networks with attention, as rows and commands name them.
+_NAMES = ("bert", "gpt")
+
+
+def plans_attention(run: Mapping[str, Any], rows: Rows, path: Path) -> bool:
+    """Whether a run measured attention within a memory budget.
+
+    Args:
+        run: what is said of it.
+        rows: those of its file that it measured; a suite's lie elsewhere.
+        path: of the file.
+    """
+    if path.parent.name == "language_models":
+        return any(" in " in row.get("base", "") for row in rows)
+    if not rows:
+        command = run.get("command", "")
+        return "--budget" in command and _has_attention(command)
+    # Some rows of that folder are all within a budget, and name none.
+    unsaid = "" if path.parent.name == "budgets" else NO_BUDGET
+    return any(
+        _has_attention(row.get("network", "")) and row.get("budget", unsaid) != NO_BUDGET
+        for row in rows
+    )
+
+
+def _has_attention(text: str) -> bool:
+    return any(name in text for name in _NAMES)
