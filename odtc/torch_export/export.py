@@ -2,6 +2,7 @@
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from onnx import helper
 from torch import Tensor, jit, nn, no_grad
 from torch.nn import parameter
 
-from odtc.core.disk.files import check_writable
+from odtc.core.disk.files import check_writable, disk_full, disk_is_full
 from odtc.core.errors import OdtcError, UnsupportedError, UsageError
 from odtc.core.onnx_model.large_files import said_of
 from odtc.core.onnx_model.placed_weights import PlacedModel
@@ -290,6 +291,7 @@ def _exported(work: _Work) -> tuple[PlacedModel, str]:
 
     Raises:
         UnsupportedError: there is none.
+        OutputError: the disk is full.
     """
     reasons = []
     for name, exporter in EXPORTERS.items():
@@ -298,6 +300,9 @@ def _exported(work: _Work) -> tuple[PlacedModel, str]:
         except MemoryError:
             raise
         except Exception as error:
+            # Exporters and the check of their files write to the folder for temporary files.
+            if isinstance(error, OSError) and disk_is_full(error):
+                raise disk_full(error, tempfile.gettempdir()) from error
             reasons.append(f"{name}: {_brief(error)}")
         trim()  # of what it has built; what it was given is as it was
     raise UnsupportedError(

@@ -1,5 +1,7 @@
 """Modules and examples that `odtc.from_torch` refuses, and leaves as they were."""
 
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import odtc
-from odtc.core.errors import ModelError, UnsupportedError, UsageError
+from odtc.core.errors import ModelError, OutputError, UnsupportedError, UsageError
 
 
 class Fixes(nn.Module):
@@ -235,3 +237,15 @@ def test_an_infinite_mask_that_is_frozen_is_exported(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="1 parameter is frozen, and not trained"):
         exported = odtc.from_torch(Masked(), X, tmp_path / "m.onnx")
     assert exported.weights.frozen == ("mask",)
+
+
+def test_a_full_disk_is_no_fault_of_the_module(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OutputError, match="cannot write: File too large"):
+            odtc.from_torch(nn.Linear(100, 100), torch.zeros(4, 100), tmp_path / "m.onnx")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
