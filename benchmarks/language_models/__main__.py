@@ -37,6 +37,17 @@ def _lengths(text: str) -> list[int]:
     return [positive(part) for part in text.split(",")]
 
 
+def _bases(text: str) -> list[str]:
+    """Bases by name; a budget stands behind the base of whose arena it is a part."""
+    names = listed(text, list(BASES), "base")
+    for number, name in enumerate(names):
+        whole = BASES[name].part_of
+        if whole and whole not in names[:number]:
+            said = f"{name!r} is a part of the arena over {whole!r}: name {whole!r} before it"
+            raise argparse.ArgumentTypeError(said)
+    return names
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.language_models",
@@ -47,8 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     models = partial(listed, known=list(CONFIGS), what="model")
     add("--models", type=models, default=list(PUBLISHED), help="by name, joined by commas")
     add("--tokens", type=_lengths, default=list(_TOKENS), help="such as 128,256")
-    bases = partial(listed, known=list(BASES), what="base")
-    add("--bases", type=bases, default=list(BASES), help="by name, joined by commas")
+    add("--bases", type=_bases, default=list(BASES), help="by name, joined by commas")
     add_sizes(parser, threads=1)
     add("--turns", type=positive, default=5, help="processes of each side")
     add("--steps", type=positive, default=2, help="timed steps in a turn, behind one to warm up")

@@ -60,6 +60,14 @@ def test_a_part_of_the_arena_is_the_budget(tmp_path: Path) -> None:
     }
 
 
+def test_a_budget_without_the_base_that_it_is_a_part_of_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        _run(monkeypatch, "--bases", "int8,int4 in half")
+    assert "'int4 in half' is a part of the arena over 'int4': name" in capsys.readouterr().err
+
+
 def test_codes_of_8_bits_are_not_those_of_4() -> None:
     """They hold the same values; such as fit 4 bits would be kept in 4, and measured so."""
     codes = np.arange(-7, 7).repeat(BLOCK).reshape(2, -1)
