@@ -177,7 +177,7 @@ def figures_of(training: Training) -> dict[str, Any]:
         "bytes": {
             "parameters": sizes.parameters,
             "optimizer": sizes.optimizer,
-            "step storage": sizes.train_step,
+            "arena": sizes.train_step,
         },
     }
 
@@ -194,7 +194,7 @@ def table_of(trainings: list[Training]) -> Table:
         "compiled in, s": lambda item: f"{item.compile_seconds:.1f}",
         "parameters, bytes": lambda item: f"{item.sizes.parameters:,}",
         "optimizer, bytes": lambda item: f"{item.sizes.optimizer:,}",
-        "step storage, bytes": lambda item: f"{item.sizes.train_step:,}",
+        "arena, bytes": lambda item: f"{item.sizes.train_step:,}",
     }
     for heading, cell in rows.items():
         table.add_row(heading, *(cell(item) for item in trainings))

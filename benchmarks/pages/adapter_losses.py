@@ -7,7 +7,7 @@ from benchmarks.pages.result import Result, Row, read_result
 from benchmarks.pages.text import median_of, table
 
 _STEPS = "language_models/steps"
-_PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with checkpoints"}
+_PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with gradient checkpointing"}
 Cell = tuple[str, str, str, str, str, str]
 
 
@@ -31,7 +31,7 @@ def losses_in(result: Result) -> Iterator[str]:
     )
     yield ""
     if lost:
-        heads = ("model", "tokens", "base", "than", "what", "its over odtc's")
+        heads = ("model", "tokens", "base", "than", "what", "the peer's over odtc's")
         yield from table(heads, lost, words=5)
         yield ""
     for row in result.rows:

@@ -28,7 +28,9 @@ def losses_in(result: Result) -> Iterator[str]:
     )
     yield ""
     if lost:
-        yield from table(("model", "threads", "than", "what", "its over odtc's"), lost, words=4)
+        yield from table(
+            ("model", "threads", "than", "what", "the peer's over odtc's"), lost, words=4
+        )
         yield ""
     yield rows_text(_STEPS, result)
 

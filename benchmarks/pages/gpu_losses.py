@@ -8,7 +8,7 @@ from benchmarks.pages.text import median_of, table
 
 _STEPS, _MIXED = "performance/gpu_steps", "performance/gpu_mixed"
 _LANGUAGE_MODELS = "language_models/gpu"
-_PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with checkpoints"}
+_PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with gradient checkpointing"}
 Cell = tuple[str, str, str, str, str]
 
 
@@ -22,15 +22,15 @@ def gpu_losses() -> Iterator[str]:
     yield (
         f"On {run['machine']['cpu']}, PyTorch through CUDA is faster in {len([*_slower()])} of "
         f"{len(steps.rows) + len(mixed.rows)} comparisons of networks at batch 32, in float32 and "
-        f"in mixed precision, of which no memory was compared; "
-        f"of {len(models.rows) * len(_PEERS)} of adapters of language models it is faster or takes "
-        f"less memory in {len([*_larger()])}. Neither energy nor a phone's GPU was compared. "
+        f"in mixed precision; their memory was not compared. Of {len(models.rows) * len(_PEERS)} "
+        "comparisons of adapters of language models it is faster or takes less memory in "
+        f"{len([*_larger()])}. Neither energy nor a phone's GPU was compared. "
         "[performance.md](performance.md#on-a-gpu) has all of them."
     )
     yield ""
     if lost:
         yield from table(
-            ("model", "odtc through", "than", "what", "its over odtc's"), lost, words=4
+            ("model", "odtc through", "than", "what", "the peer's over odtc's"), lost, words=4
         )
         yield ""
     for name, result in ((_STEPS, steps), (_MIXED, mixed), (_LANGUAGE_MODELS, models)):

@@ -24,8 +24,15 @@ OF_GPUS = tuple(
         *("backends/cost/gpu_rates.py", "backends/cost/gpu_time.py"),
     )
 )
-# What decides how a step stays within a budget: steps without one have nothing of it.
-_OF_PLANS = ":(exclude)passes/checkpoint"
+# What decides how a step stays within a budget, and what is said of its memory: the kernels of a
+# step without a budget have nothing of it.
+OF_PLANS = tuple(
+    f":(exclude){path}"
+    for path in (
+        *("passes/checkpoint", "passes/schedule/recomputation.py"),
+        *("passes/memory/record.py", "passes/memory/turn.py"),
+    )
+)
 # Figures of GPUs whose file has another name; none is of a step within a budget.
 _ALSO_OF_GPUS = ("tuning",)
 # Times of the compiler itself, and what else decides these.
@@ -40,9 +47,9 @@ STEPS_HASH, PLANS_HASH = "hash", "attention_within_budgets"
 def _sources_of(path: Path) -> Sequence[str]:
     """What decides the kernels that a file's figures are of, as git takes it."""
     if _is_of_gpus(path):
-        return (*SOURCES, _OF_PLANS)
+        return (*SOURCES, *OF_PLANS)
     if _is_any(path, _OF_OTHER_CPUS):
-        return (*SOURCES, *OF_GPUS, _OF_PLANS)
+        return (*SOURCES, *OF_GPUS, *OF_PLANS)
     return (*SOURCES, *OF_GPUS, *(_COMPILER if _is_any(path, _OF_COMPILER) else ()))
 
 

@@ -45,10 +45,10 @@ def markdown(material: Material, title: str) -> str:
 
 
 _KEY = (
-    "Time is the median of a training step; of a peer, the median of its time over odtc's in the",
-    "same turn, with quartiles. Memory is what a process grew by since its imports. Above 1, odtc",
-    "is better. The losses of a section are all that was measured and is worse with odtc, with the",
-    f"peer's value over odtc's. {ABSENT}",
+    "A time is the median of odtc's training steps; a peer's is the median of its time over",
+    "odtc's in the same turn, with quartiles. Memory is what a process grew by since its imports.",
+    'Above 1, odtc is better. "Where odtc loses" has all that was measured and is worse with odtc,',
+    f"with the peer's value over odtc's. {ABSENT}",
 )
 
 
@@ -107,7 +107,7 @@ def _where(head: Mapping[str, Any]) -> str:
     parts = [f"{machine.get('cpu', 'a CPU')}, {machine.get('cores', '?')} cores"]
     parts += [f"{name} {version}" for name, version in versions.items()]
     parts += [f"commit {head['commit'][:12]}"] if head.get("commit") else []
-    parts += [f"{head['steps']} timed steps of each in a round"] if "steps" in head else []
+    parts += [f"timed steps of each in a round: {head['steps']}"] if "steps" in head else []
     if head.get("memory_limit"):
         parts.append(f"{head['memory_limit'] / 1e9:g} GB for each process")
     return "; ".join(parts) + "."

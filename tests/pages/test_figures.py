@@ -191,7 +191,7 @@ def test_a_gpu_of_its_own_changes_no_kernel_of_a_cpu(clone: Path) -> None:
         note_changes(file, clone)
         found[name] = json.loads(file.read_text())["runs"][0]["kernels_changed"]
     assert found == {"step_time": False, "gpu_steps": True, "tuning": True}
-    paths = [each.removeprefix(":(exclude)") for each in kernels.OF_GPUS]
+    paths = [each.removeprefix(":(exclude)") for each in (*kernels.OF_GPUS, *kernels.OF_PLANS)]
     assert all((ROOT / path).exists() for path in paths)
 
 
@@ -224,6 +224,7 @@ def test_sources_that_compile_the_same_steps_change_no_kernel(clone: Path) -> No
         ("budgets/least.json", {}, {"network": "bert_base"}),
         ("language_models/steps.json", {}, {"model": "gemma3_270m", "base": "int4 in half"}),
         ("suites.json", {"command": "odtc bench --models bert_base --budget 4GB"}, None),
+        ("suites.json", {"command": "odtc bench --suite tx2 --budget 4GB"}, None),
     ],
 )
 @pytest.mark.parametrize("hashes", [{"hash": "aa"}, {"hash": "aa", kernels.PLANS_HASH: "bb"}])

@@ -89,6 +89,14 @@ def test_what_odtc_does_not_train_is_named(files: list[Path]) -> None:
         assert f"- not trained: {setting}, odtc" in text
 
 
+def test_who_trained_what_odtc_did_not_is_named(files: list[Path]) -> None:
+    """odtc within a budget among them."""
+    text = markdown(read(files), "Results")
+    lost = re.findall(r"^- not trained: (.*); trained by (.*)$", text, re.M)
+    with_budget = [each for each in lost if ", odtc: " in each[0] and "odtc, 4GB" in each[1]]
+    assert len(with_budget) == 2, lost
+
+
 def test_no_cell_is_empty(files: list[Path]) -> None:
     material = read(files)
     html = page(material, "x")
@@ -108,7 +116,10 @@ def test_losses_on_gpus_are_in_front_too() -> None:
         for row in read_result(f"performance/{name}").rows
     ]
     for row in read_result("language_models/gpu").rows:
-        for key, peer in (("pytorch", "PyTorch"), ("checkpointed", "PyTorch with checkpoints")):
+        for key, peer in (
+            ("pytorch", "PyTorch"),
+            ("checkpointed", "PyTorch with gradient checkpointing"),
+        ):
             case = f"{row['model']}, {row['base']}", row["through"], peer
             worse.append((*case, "time", median_of(row[key]["ratio"])))
             worse.append((*case, "memory", row[key]["bytes"] / row["bytes"]))
@@ -152,7 +163,7 @@ def test_losses_with_adapters_are_in_front_too() -> None:
     assert [line for line in lines if line.startswith("| net")] == [
         "| net | 4 | int4 | PyTorch | time | 0.60 |",
         "| net | 4 | int4 | PyTorch | memory | 0.75 |",
-        "| net | 4 | int8 | PyTorch with checkpoints | time | 0.60 |",
+        "| net | 4 | int8 | PyTorch with gradient checkpointing | time | 0.60 |",
     ]
     assert "- not timed: net, 4 tokens, float32: losses differ" in lines
     page = results_page()

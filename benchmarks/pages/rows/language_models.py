@@ -34,12 +34,16 @@ def in_short(result: Result) -> list[str]:
                 (f"{row['model']} of {row['tokens']} tokens", *shares)
             )
     said = [
-        f"Over {base} a step takes {_range([time for _, time, _ in cases])} of the time of PyTorch "
-        f"over float32, and {_range([memory for *_, memory in cases])} of its memory; both aims, "
-        f"{STEP_GOAL} and {MEMORY_GOAL}, are reached by {_reached(cases)}"
+        f"Over {base} it takes {_range([time for _, time, _ in cases])} of that time and "
+        f"{_range([memory for *_, memory in cases])} of that memory; both aims are reached by "
+        f"{_reached(cases)}."
         for base, cases in found.items()
     ]
-    return [f"{'. '.join(said)}."]
+    aims = (
+        f"The aims are at most {STEP_GOAL} of the time and {MEMORY_GOAL} of the memory that a step "
+        "takes with PyTorch over float32, without gradient checkpointing."
+    )
+    return [" ".join([aims, *said])]
 
 
 def _range(numbers: Sequence[float]) -> str:

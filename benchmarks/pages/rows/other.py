@@ -78,7 +78,7 @@ def same_bits(result: Result) -> list[str]:
     return [
         *table(heads, rows),
         "",
-        f"{cells:,} artifacts, {result.more['steps']} steps of each by either engine, "
+        f"{cells:,} artifacts, {result.more['steps']} steps of each by each engine, "
         f"in C at {threads} threads.",
     ]
 
@@ -91,7 +91,7 @@ def demo(result: Result) -> list[str]:
         f"{row['losses'][0]:.3f} to {row['losses'][1]:.3f}" for row in result.rows
     ]
     cells["step, ms"] = [spread_of(row["step_ms"]).text(digits=1) for row in result.rows]
-    for key in ("parameters", "optimizer", "step storage"):
+    for key in ("parameters", "optimizer", "arena"):
         cells[f"{key}, bytes"] = [f"{row['bytes'][key]:,}" for row in result.rows]
     return [*(f"    {line}" for line in _columns(cells)), "", _accuracy(result)]
 

@@ -11,7 +11,7 @@ def plans(result: Result) -> list[str]:
     heads = ["network", "calls", "planned in", "budget", "least", *WAYS]
     rows = []
     for row in result.rows:
-        head = (row["network"], number(row["calls"], 0), f"{row['seconds']:.0f} s")
+        head = (row["network"], number(row["calls"], 0), f"{row['seconds']:.1f} s")
         for at, (share, times) in enumerate(row["times"].items()):
             cells = (f"{times[way]:.4f}" if way in times else "" for way in ("least", *WAYS))
             rows.append((*(("", "", "") if at else head), share, *cells))

@@ -90,7 +90,7 @@ def _summarise(manifest: "Manifest") -> None:
         f"{tensors['trained']} of {sum(tensors.values())} weight tensors are trained; "
         f"parameters {readable_bytes(sizes.parameters)}, "
         f"optimizer state {readable_bytes(sizes.optimizer)}, "
-        f"training-step storage {readable_bytes(sizes.train_step)}"
+        f"arena {readable_bytes(sizes.train_step)}"
     )
     for item in manifest.coded:
         if item.error:

@@ -25,8 +25,8 @@ _SIZES = {
     "parameters": "parameters",
     "optimizer": "optimizer state",
     "accumulators": "of it for micro-batches",
-    "train_step": "training-step storage",
-    "evaluate": "evaluation storage",
+    "train_step": "arena of a step",
+    "evaluate": "arena of an evaluation",
 }
 
 # Options of an update that does nothing but call the optimizer.
@@ -277,7 +277,7 @@ def _plans(manifest: "Manifest") -> list[tuple[str, str]]:
 def _lengths(manifest: "Manifest") -> list[tuple[str, str]]:
     """What steps take at each of several lengths."""
     return [
-        ("length", f"{length}, training-step storage {_exact(each.sizes.train_step)}")
+        ("length", f"{length}, arena of a step {_exact(each.sizes.train_step)}")
         for length, each in manifest.lengths.items()
     ]
 

@@ -122,7 +122,7 @@ def compared_by(measure: Measure, results: Sequence[Result]) -> Iterator[tuple[R
 def failures_of(results: Sequence[Result]) -> Iterator[Failure]:
     """What odtc did not train, with or without a budget."""
     for _, group in by_setting(results):
-        trained = [it.engine for it in group if not it.is_ours and it.outcome is Outcome.TRAINED]
+        trained = [it.engine for it in group if it.outcome is Outcome.TRAINED]
         for each in group:
             if each.is_ours and each.outcome is not Outcome.TRAINED:
                 yield Failure(each, tuple(trained))
