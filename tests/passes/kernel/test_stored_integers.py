@@ -12,6 +12,8 @@ from odtc.passes.checkpoint.stored_integers import StoredIntegers
 from odtc.passes.checkpoint.work import operations
 
 BUFFERS = 3
+# Iterations that run of a loop.
+MOST = 6
 
 
 @dataclass
@@ -95,12 +97,16 @@ class Drawn:
 
     def loop(self, names: list, depth: int):
         (low, run_low), (count, run_count) = self.expression(names), self.expression(names)
+        # Often few enough to run to the end.
+        if self.draw.random() < 0.5:
+            few = self.draw.randint(1, MOST)
+            count, run_count = tirx.IntImm("int32", few), lambda: few
         loop = tirx.Var("i", "int32")
         body, run_body = self.statements([*names, loop], depth + 1)
 
         def run() -> None:
             first = run_low()
-            for each in range(first, first + min(run_count(), 6)):
+            for each in range(first, first + min(run_count(), MOST)):
                 self.running[loop] = each
                 run_body()
 
@@ -206,3 +212,18 @@ def test_what_a_count_bounds_counts_once() -> None:
             y[i] = y[i] + T.float32(1)
 
     assert operations(kernel) == 1
+
+
+def test_a_range_is_from_the_first_iteration_to_the_last() -> None:
+    @parsed.prim_func(private=True, s_tir=True)
+    def kernel(mask: T.Buffer((8,), "float32"), y: T.Buffer((20,), "float32")):
+        place = T.alloc_buffer((1,), "int32")
+        place[0] = 5
+        for i in range(8):
+            place[0] = T.Select(mask[i] > T.float32(0), i + 3, place[0])
+        for i in range(place[0]):
+            y[i] = y[i] + T.float32(1)
+        for i in range(20 - place[0]):
+            y[i] = y[i] + T.float32(1)
+
+    assert operations(kernel) == (7 + 3) + (20 - 3)
