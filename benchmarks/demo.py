@@ -27,7 +27,7 @@ import odtc
 from benchmarks.models.digits import digits_data, digits_model
 from benchmarks.models.zoo import zoo_model
 from benchmarks.output import about, add_figures, write_figures, write_json
-from odtc.comparison.measures.measure import core_count, spread
+from odtc.comparison.measures.measure import core_count, cpu_text, spread
 from odtc.core.artifact.manifest import Sizes
 from odtc.core.disk.content_store import nothing_kept
 
@@ -212,7 +212,7 @@ def main() -> int:
     said = about()
     here = said["machine"]
     console = Console(highlight=False)
-    console.print(f"{here['cpu']}, {here['cores']} cores, {here['system']}")
+    console.print(f"{cpu_text(here)}, {here['cores']} cores, {here['system']}")
     with tempfile.TemporaryDirectory() as folder:
         console.print("digits: compile, train, export ...")
         digits, accuracy = train_digits(Path(folder), options.threads)

@@ -15,7 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pages.result import write_result
-from odtc.comparison.measures.measure import busy_share, commit, instructions, machine, versions
+from odtc.comparison.measures.measure import (
+    busy_share,
+    commit,
+    cpu_text,
+    instructions,
+    machine,
+    versions,
+)
 from odtc.core.disk.files import atomic_write
 
 RESULTS = Path("logs/bench")
@@ -94,7 +101,7 @@ def command_of(words: Sequence[str]) -> str:
 
 def introduce(console: Console, said: dict[str, Any], more: str) -> str:
     """Prints a report's facts about its run, and returns the title of its pictures."""
-    title = f"{said['machine']['cpu']}, {more}"
+    title = f"{cpu_text(said['machine'])}, {more}"
     console.print(title, "; ".join(f"{k} {v}" for k, v in said["versions"].items()), sep="\n")
     return title
 

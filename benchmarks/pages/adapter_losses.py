@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks.pages.measured import rows_text
 from benchmarks.pages.result import Result, Row, read_result
 from benchmarks.pages.text import median_of, table
+from odtc.comparison.measures.measure import cpu_text
 
 _STEPS = "language_models/steps"
 _PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with gradient checkpointing"}
@@ -24,9 +25,9 @@ def losses_in(result: Result) -> Iterator[str]:
     yield "## Where odtc loses with adapters on a CPU"
     yield ""
     yield (
-        f"On {run['machine']['cpu']}, {_threads(run['threads'])}, of {len(compared)} comparisons "
-        f"of LoRA with PyTorch and PEFT, of time and of memory without imports, odtc loses "
-        f"{len(lost)}. Energy was not compared. "
+        f"On {cpu_text(run['machine'])}, {_threads(run['threads'])}, of {len(compared)} "
+        f"comparisons of LoRA with PyTorch and PEFT, of time and of memory without imports, odtc "
+        f"loses {len(lost)}. Energy was not compared. "
         "[performance.md](performance.md#adapters-of-language-models) has all of them."
     )
     yield ""

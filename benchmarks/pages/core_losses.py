@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from benchmarks.pages.measured import rows_text
 from benchmarks.pages.result import Result, read_result
 from benchmarks.pages.text import median_of, table
+from odtc.comparison.measures.measure import cpu_text
 
 _STEPS = "performance/cores"
 Cell = tuple[str, str, str, str, str]
@@ -18,12 +19,13 @@ def core_losses() -> Iterator[str]:
 def losses_in(result: Result) -> Iterator[str]:
     """The same of any figures."""
     run, lost = result.runs[0], [*_slower(result)]
+    where = f"{cpu_text(run['machine'])}, {run['machine']['cores']} cores"
     most = max(row["threads"] for row in result.rows)
     yield "## Where odtc loses on more threads"
     yield ""
     yield (
-        f"On {run['machine']['cpu']}, {run['machine']['cores']} cores, PyTorch's step is faster in "
-        f"{len(lost)} of {len(result.rows)} comparisons on 1 to {most} threads. Only time was "
+        f"On {where}, PyTorch's step is faster in {len(lost)} of "
+        f"{len(result.rows)} comparisons on 1 to {most} threads. Only time was "
         "compared. [performance.md](performance.md#on-more-threads) has all of them."
     )
     yield ""

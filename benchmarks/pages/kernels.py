@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +71,21 @@ def changes(said: Mapping[str, Any], path: Path, root: Path = ROOT) -> Sequence[
         root: of a clone, perhaps a shallow one.
 
     Returns:
-        For each whether the sources of its kernels differ, and are not known to compile the same
-        steps; None where git does not know.
+        For each of `runs_of` whether the sources of its kernels differ, and are not known to
+        compile the same steps; None where git does not know.
     """
     rows = said.get("rows", ())
     return [
         _changed(run, [row for row in rows if row.get("run", 0) == number], path, root)
-        for number, run in enumerate(said["runs"])
+        for number, run in runs_of(said)
     ]
+
+
+def runs_of(said: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The runs of a file with their numbers, each before those of its rows measured again."""
+    for number, run in enumerate(said["runs"]):
+        yield number, run
+        yield from ((number, again) for again in run.get("again", ()))
 
 
 def _changed(run: Mapping[str, Any], rows: Rows, path: Path, root: Path) -> bool | None:
@@ -138,7 +145,7 @@ def note_changes(path: Path, root: Path = ROOT) -> bool:
     """
     said = json.loads(path.read_text(encoding="utf-8"))
     before = json.dumps(said)
-    for run, changed in zip(said["runs"], changes(said, path, root), strict=True):
+    for (_, run), changed in zip(runs_of(said), changes(said, path, root), strict=True):
         if changed is not None:
             run["kernels_changed"] = changed
     if json.dumps(said) == before:

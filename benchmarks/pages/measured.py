@@ -5,6 +5,7 @@ from typing import Any
 
 from benchmarks.pages.result import Result, Row
 from benchmarks.pages.text import listed
+from odtc.comparison.measures.measure import cpu_text
 from odtc.comparison.results import BUSY
 
 # Of another run only that is said which differs from the first.
@@ -71,8 +72,8 @@ def busy_text(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def machine_text(machine: Mapping[str, Any]) -> str:
-    """`AMD EPYC with AVX-512, 2 cores`."""
-    said = machine["cpu"]
+    """`AMD EPYC (znver5) with AVX-512, 2 cores`."""
+    said = cpu_text(machine)
     if machine.get("instructions"):
         said += f" with {machine['instructions']}"
     cores = machine.get("cores")
@@ -82,9 +83,13 @@ def machine_text(machine: Mapping[str, Any]) -> str:
 def when_text(run: Mapping[str, Any]) -> str:
     """`2026-11-26, commit 0fe7ada; kernels have changed since`.
 
-    Of figures that were typed only that is known since when they stand on the page.
+    Of figures that were typed only that is known since when they stand on the page. Behind it are
+    the rows that were measured again.
     """
     said = f"{run['date']}, commit {run['commit']}"
     if run.get("typed"):
         said = f"on this page since {said}"
-    return f"{said}; {_OLD}" if run.get("kernels_changed") else said
+    if run.get("kernels_changed"):
+        said += f"; {_OLD}"
+    again = (f"{each['rows']}: {when_text(each)} ({each['why']})" for each in run.get("again", ()))
+    return "; ".join([said, *again])

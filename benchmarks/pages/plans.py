@@ -24,6 +24,8 @@ def plans_attention(run: Mapping[str, Any], rows: Rows, path: Path) -> bool:
         return any(" in " in row.get("base", "") for row in rows)
     if not rows:
         command = run.get("command", "")
+        if any(_has_attention(again["rows"]) for again in run.get("again", ())):
+            return False
         # All models of a suite, BERT among them, unless some are named.
         return "--budget" in command and ("--models" not in command or _has_attention(command))
     # Some rows of that folder are all within a budget, and name none.

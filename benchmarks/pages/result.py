@@ -19,7 +19,8 @@ class Result:
         runs: of each: `machine` (`cpu`, `cores`, `instructions`), `versions`, `commit`, `date`,
             `command`; perhaps `threads`, `conditions`, `busy` (the share of the cores that other
             programs had at the end), `typed` (no sample of the figures was kept; date and commit
-            are those that brought them to the page), `kernels_changed` since the commit.
+            are those that brought them to the page), `kernels_changed` since the commit, `again`
+            (runs that measured a suite's rows once more; each says which `rows`, and `why`).
         rows: the figures; a row that is not of the first run has its number as `run`.
         more: all other figures by name.
     """

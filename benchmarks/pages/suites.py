@@ -4,7 +4,7 @@ docs/results/comparison/suites.json says of each file of rows which command meas
 the rows themselves have the machine, the versions and every sample.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from benchmarks.pages.measured import busy_text, when_text
 from benchmarks.pages.picture import README_ROWS
 from benchmarks.pages.result import RESULTS, read_result
 from benchmarks.pages.text import listed, number, table
+from odtc.comparison.measures.measure import cpu_text
 from odtc.comparison.results import Result, by_setting
 from odtc.comparison.row import Setting
 from odtc.report.markdown import markdown
@@ -62,11 +63,11 @@ def _noted(section: str, note: str) -> str:
 
 
 def files() -> list[str]:
-    """The files of rows, each with its command and its age, and what is to be known of some."""
+    """The files of rows, each with its command and its age."""
     heads = ("rows", "measured by", "threads", "rounds", "when")
     runs = read_result(SUITES).runs
     cells = ((f"`{run['file']}`", _words(run), *_counts(run), when_text(run)) for run in runs)
-    return [*table(heads, cells, words=5), *(["", said] if (said := _remarks(runs)) else [])]
+    return table(heads, cells, words=5)
 
 
 def _counts(run: Mapping[str, Any]) -> tuple[str, str]:
@@ -77,18 +78,6 @@ def _counts(run: Mapping[str, Any]) -> tuple[str, str]:
     threads = sorted({row.setting.threads for row in found})
     rounds = str(1 + max(row.round for row in found)) if found else ""
     return listed(threads), rounds
-
-
-def _remarks(runs: Iterable[Mapping[str, Any]]) -> str:
-    """What holds for the rows that are there, and goes when they do; empty where nothing does."""
-    files: dict[str, list[str]] = {}
-    for run in runs:
-        if run.get("remark"):
-            files.setdefault(run["remark"], []).append(f"`{run['file']}`")
-    return " ".join(
-        f"{listed(names)} {'is' if len(names) == 1 else 'are'} {remark}."
-        for remark, names in files.items()
-    )
 
 
 def _words(run: Mapping[str, Any]) -> str:
@@ -124,9 +113,8 @@ def one_thread() -> list[str]:
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
     where = "one core" if head["machine"]["cores"] == 1 else "one thread"
     busy = "".join(f"; {each}" for each in busy_text(run))
-    said = f"Measured on {head['machine']['cpu']}, {where}; {versions}{busy}; {when_text(run)}."
-    more = f" Rows are {run['remark']}." if run.get("remark") else ""
-    return [_in_short([each for _, each in chosen]), "", *table(heads, rows), "", f"{said}{more}"]
+    said = f"Measured on {cpu_text(head['machine'])}, {where}; {versions}{busy}; {when_text(run)}."
+    return [_in_short([each for _, each in chosen]), "", *table(heads, rows), "", said]
 
 
 def _in_short(chosen: Sequence[Mapping[str, Result]]) -> str:

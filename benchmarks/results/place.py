@@ -14,7 +14,7 @@ from odtc.comparison.measures.measure import SOURCES, commit, machine
 from odtc.comparison.results import BUSY
 
 # The parts of a machine that say whether it is the same.
-_SAME = ("cpu", "cores")
+_SAME = ("cpu", "core", "cores")
 # Sources that decide nothing of what is measured here: of GPUs, and of apps.
 _OTHERS = (*OF_GPUS, ":(exclude)runtime_rpc/native/gpu", ":(exclude)examples")
 _TESTS = "tests"
@@ -110,7 +110,7 @@ class Place:
 
     def _is_current(self, run: Mapping[str, Any], sources: Sequence[str]) -> bool:
         here, there = machine(), run.get("machine", {})
-        is_here = all(there.get(key) == here[key] for key in _SAME)
+        is_here = all(there.get(key) == here.get(key) for key in _SAME)
         hashed = run["commit"]
         is_clean = bool(hashed) and not hashed.endswith("-dirty") and not run.get("typed")
         return is_here and is_clean and changed_since(hashed, self.root, sources) is False

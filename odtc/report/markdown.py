@@ -14,6 +14,7 @@ from odtc.comparison.measures.losing import (
     losses_by,
     why_not_compared,
 )
+from odtc.comparison.measures.measure import cpu_text
 from odtc.comparison.measures.values import Values, losses_text, values_of_what
 from odtc.comparison.outcome import Outcome
 from odtc.comparison.results import (
@@ -104,7 +105,7 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _where(head: Mapping[str, Any]) -> str:
     machine, versions = head.get("machine", {}), head.get("versions", {})
-    parts = [f"{machine.get('cpu', 'a CPU')}, {machine.get('cores', '?')} cores"]
+    parts = [f"{cpu_text(machine)}, {machine.get('cores', '?')} cores"]
     parts += [f"{name} {version}" for name, version in versions.items()]
     parts += [f"commit {head['commit'][:12]}"] if head.get("commit") else []
     parts += [f"timed steps of each in a round: {head['steps']}"] if "steps" in head else []

@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from odtc.charts import chart as charts
 from odtc.charts import figure as figures
+from odtc.comparison.measures.measure import cpu_text
 from odtc.report import model_sections, sections
 from odtc.report.read import Material
 from odtc.report.roofline import rooflines
@@ -91,7 +92,7 @@ def page(material: Material, title: str) -> str:
 
 
 def _subtitle(material: Material) -> str:
-    machines = dict.fromkeys(head["machine"]["cpu"] for head in material.heads)
+    machines = dict.fromkeys(cpu_text(head["machine"]) for head in material.heads)
     days = sorted({row.began[:10] for rows in material.rows for row in rows if row.began})
     when = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
     return "; ".join(filter(None, (", ".join(machines), when)))

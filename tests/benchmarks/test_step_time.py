@@ -32,7 +32,14 @@ from benchmarks.step_time.report import (
     table_of,
 )
 from odtc.comparison.measures.ceilings import copy_peak, fma_peak
-from odtc.comparison.measures.measure import Spread, busy_share, machine, spread, versions
+from odtc.comparison.measures.measure import (
+    Spread,
+    busy_share,
+    cpu_text,
+    machine,
+    spread,
+    versions,
+)
 from odtc.comparison.measures.parity import disagreement
 from odtc.comparison.measures.workload import StepWork, training_work
 from tests.timed import ROUNDS, figures
@@ -203,6 +210,16 @@ def test_names_on_the_command_line(capsys):
 def test_spread_is_median_and_quartiles():
     assert spread([4.0, 1.0, 2.0, 3.0, 5.0]) == Spread(3.0, 2.0, 4.0)
     assert Spread(0.003, 0.002, 0.004).text(scale=1e3, digits=1) == "3.0 (2.0 to 4.0)"
+
+
+def test_a_machine_is_told_by_its_kind_of_core(monkeypatch):
+    from tvm.target import codegen
+
+    # Clouds name CPUs of several generations alike.
+    monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "znver9")
+    assert cpu_text({**machine(), "cpu": "AMD EPYC"}) == "AMD EPYC (znver9)"
+    monkeypatch.delattr(codegen, "llvm_get_system_cpu")
+    assert cpu_text({**machine(), "cpu": "AMD EPYC"}) == "AMD EPYC"
 
 
 def test_versions_and_load_are_said():

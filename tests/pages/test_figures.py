@@ -12,7 +12,7 @@ from benchmarks.pages import kernels
 from benchmarks.pages.__main__ import RESULTS_PAGE, pages
 from benchmarks.pages.kernels import ROOT, changed_since, note_changes
 from benchmarks.pages.markers import MarksError, filled, outside, parts
-from benchmarks.pages.measured import measured
+from benchmarks.pages.measured import measured, when_text
 from benchmarks.pages.parts import FILES, PARTS
 from benchmarks.pages.result import RESULTS, Result, path_of, read_result
 from benchmarks.pages.suites import SUITES, settings
@@ -244,6 +244,41 @@ def test_plans_of_attention_have_a_hash_of_their_own(
     found = kernels.changes({"runs": runs, "rows": rows}, clone / file, clone)
     # That of the run without a budget is of the same steps.
     assert found == [True, row is None]
+
+
+def test_rows_measured_again_have_an_age_of_their_own(clone: Path) -> None:
+    first = git(clone, "rev-parse", "--short", "HEAD")
+    (clone / "passes" / "a.py").write_text("2")
+    second = committed(clone)
+    command = "odtc bench --models bert_base --budget 4GB"
+    rows = {"rows": "bert_base", "why": "it trains longer", "command": command}
+    again = run_of(commit=second, **rows)
+    runs = [run_of(commit=first, command="odtc bench --suite tx2 --budget 4GB", again=[again])]
+    steps = clone / kernels.STEPS.relative_to(ROOT)
+    steps.parent.mkdir(parents=True)
+    known = [
+        {"commit": commit, "target": "host-cpu", "hash": "aa", kernels.PLANS_HASH: plans}
+        for commit, plans in ((first, "bb"), (second, "cc"))
+    ]
+    steps.write_text(json.dumps({"commits": known}))
+    file = clone / "suites.json"
+    file.write_text(json.dumps({"runs": runs, "rows": []}))
+    # Of the others' steps only the hash of all has to agree.
+    assert kernels.changes({"runs": runs}, file, clone) == [False, False]
+    del runs[0]["again"]
+    assert kernels.changes({"runs": runs}, file, clone) == [True]
+
+    (clone / "passes" / "a.py").write_text("3")
+    committed(clone)
+    assert note_changes(file, clone)
+    (run,) = json.loads(file.read_text())["runs"]
+    assert run["kernels_changed"]
+    assert run["again"][0]["kernels_changed"]
+    date = run["date"]
+    assert when_text(run) == (
+        f"{date}, commit {first}; kernels have changed since; bert_base: {date}, commit {second}; "
+        "kernels have changed since (it trains longer)"
+    )
 
 
 def test_what_plans_are_made_by_is_no_part_of_a_gpus_step(clone: Path) -> None:

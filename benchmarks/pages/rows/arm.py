@@ -65,7 +65,7 @@ def changes(result: Result) -> list[str]:
     """Steps before and after a change of kernels."""
     heads = ["model", "core"]
     for label in ("M cycles", "M lines missed L1, L2"):
-        heads += [f"{label}, before", "now"]
+        heads += [f"{label}, before", f"{label}, after"]
     return table(heads, map(_change, result.rows), words=2)
 
 

@@ -4,10 +4,11 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,13 +48,26 @@ def spread(samples: Sequence[float]) -> Spread:
 
 
 def machine() -> dict[str, str | int]:
-    """The CPU, the number of cores that this process may use, and the system."""
+    """The CPU and its kind of core, how many cores this process may use, and the system.
+
+    A virtual machine may name CPUs of several generations alike, and one can be twice as fast as
+    another: `core` is LLVM's name, such as znver5, as `odtc compile` prints it. It is not there
+    without TVM.
+    """
+    core = _core_name()
     return {
         "cpu": _cpu_name(),
+        **({"core": core} if core else {}),
         "cores": core_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
+
+
+def cpu_text(machine: Mapping[str, Any]) -> str:
+    """`AMD EPYC (znver5)`, of what `machine` returned here or in an older version."""
+    named = str(machine.get("cpu", "a CPU"))
+    return f"{named} ({machine['core']})" if machine.get("core") else named
 
 
 def instructions() -> str:
@@ -110,6 +124,14 @@ def _git(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["git", "-C", str(root), *words], capture_output=True, text=True, check=False
     )
+
+
+def _core_name() -> str:
+    try:
+        from tvm.target.codegen import llvm_get_system_cpu
+    except ImportError:
+        return ""
+    return str(llvm_get_system_cpu())
 
 
 def _cpu_name() -> str:

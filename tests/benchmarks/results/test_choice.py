@@ -7,6 +7,7 @@ import pytest
 from benchmarks.results.choice import ChoiceError, Item, fitting, items_of, named, to_measure
 from benchmarks.results.place import Age, Place
 from benchmarks.results.table import Row
+from odtc.comparison.measures.measure import machine
 from tests.benchmarks.results.clone import tiny
 
 
@@ -37,3 +38,12 @@ def test_as_many_as_fit_are_chosen_by_the_time_that_they_took() -> None:
     assert [each.row.name for each in fitting(found, 40)] == ["a", "c"]
     assert not fitting(found, 10)
     assert to_measure([item("a", is_current=True)]) == []
+
+
+def test_another_generation_of_a_cpu_is_another_machine(place: Place) -> None:
+    file, here = place.results / "a.json", machine()
+    for core, is_current in ((here["core"], True), ("znver1", False), (None, False)):
+        there = {**here, "core": core}
+        run = {"date": "2026-01-02", "commit": place.commit, "machine": there}
+        file.write_text(json.dumps({"runs": [run], "rows": []}))
+        assert place.age(tiny("a")).is_current == is_current, core
