@@ -7,23 +7,30 @@ from benchmarks.pages.result import Result, Row, read_result
 from benchmarks.pages.text import median_of, table
 from odtc.comparison.measures.measure import cpu_text
 
-_STEPS = "language_models/steps"
+# One file for each machine.
+_STEPS = ("language_models/steps", "language_models/zen4")
 _PEERS = {"pytorch": "PyTorch", "checkpointed": "PyTorch with gradient checkpointing"}
 Cell = tuple[str, str, str, str, str, str]
 
 
 def adapter_losses() -> Iterator[str]:
     """The section's lines, its title first."""
-    return losses_in(read_result(_STEPS))
+    yield "## Where odtc loses with adapters on a CPU"
+    for name in _STEPS:
+        yield ""
+        yield from losses_in(name, read_result(name))
 
 
-def losses_in(result: Result) -> Iterator[str]:
-    """The same of any figures."""
+def losses_in(name: str, result: Result) -> Iterator[str]:
+    """The lines of a machine.
+
+    Args:
+        name: of the file of its figures.
+        result: these figures.
+    """
     compared = [*_compared(result.rows)]
     lost = [cell for cell, ratio in compared if ratio < 1]
     run = result.runs[0]
-    yield "## Where odtc loses with adapters on a CPU"
-    yield ""
     yield (
         f"On {cpu_text(run['machine'])}, {_threads(run['threads'])}, of {len(compared)} "
         f"comparisons of LoRA with PyTorch and PEFT, of time and of memory without imports, odtc "
@@ -40,7 +47,7 @@ def losses_in(result: Result) -> Iterator[str]:
             case = f"{row['model']}, {row['tokens']} tokens, {row['base']}"
             yield f"- not timed: {case}: {row['skipped']}"
             yield ""
-    yield rows_text(_STEPS, result)
+    yield rows_text(name, result)
 
 
 def _threads(count: int) -> str:

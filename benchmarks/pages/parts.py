@@ -54,6 +54,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "arm/changes": arm.changes,
     "arm/codes": arm.codes,
     "performance/step_time": performance.step_time,
+    "performance/zen4": performance.step_time,
     "performance/cores": performance.cores,
     "performance/gpu_steps": gpu.steps,
     "performance/gpu_mixed": gpu.steps,
@@ -79,6 +80,7 @@ TABLES: Mapping[str, Callable[[Result], Sequence[str]]] = {
     "native_runtime/same_bits": other.same_bits,
     "language_models/learning": other.learning,
     "language_models/steps": language_models.on_cpus,
+    "language_models/zen4": language_models.on_cpus,
     "language_models/gpu": language_models.on_gpus,
     "howto/app_size": other.app_size,
     "howto/check_cost": other.check_cost,
@@ -95,9 +97,11 @@ PARTS: Mapping[str, Lines] = {
     **{name: _of(name, write) for name, write in TABLES.items()},
     **{name: _of(name, _nothing) for name in _AGES},
     "readme/one_thread": suites.one_thread,
+    "readme/zen4": lambda: suites.one_thread("readme_zen4"),
     "budgets/in_short": _from("budgets/batch_8", budgets.in_short),
     "budgets/in_short_64": _from("budgets/batch_64", budgets.in_short_64),
     "language_models/in_short": _from("language_models/steps", language_models.in_short),
+    "language_models/zen4_in_short": _from("language_models/zen4", language_models.in_short),
     "comparison/suites": suites.files,
 }
 _WRAPPER = textwrap.TextWrapper(110, break_on_hyphens=False, break_long_words=False)

@@ -85,9 +85,9 @@ def _words(run: Mapping[str, Any]) -> str:
     return f"`{run['command']}`{run.get('conditions', '')}{terms}"
 
 
-def one_thread() -> list[str]:
-    """README's table, a line for each network of its rows, and what it comes to."""
-    material = _material(README_ROWS)
+def one_thread(stem: str = README_ROWS) -> list[str]:
+    """README's table, a line for each network of a file's rows, and what it comes to."""
+    material = _material(stem)
     (head,) = material.heads
     chosen = [
         (setting.model, {each.engine: each for each in group})
@@ -109,7 +109,7 @@ def one_thread() -> list[str]:
             )
         )
     runs = {run["file"]: run for run in read_result(SUITES).runs}
-    run = runs[f"{README_ROWS}{_ON_PAGE}"]
+    run = runs[f"{stem}{_ON_PAGE}"]
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
     where = "one core" if head["machine"]["cores"] == 1 else "one thread"
     busy = "".join(f"; {each}" for each in busy_text(run))

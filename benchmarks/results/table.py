@@ -177,6 +177,19 @@ ROWS: Sequence[Row] = (
     _bench("howto/training_data", 15, "benchmarks.training_data"),
     _bench("metrics/sampling", 5, "benchmarks.sampling_cost"),
     *_by_hand(
+        "needs a Zen 4: `python -m benchmarks.language_models` there, and its figures",
+        "language_models/zen4",
+    ),
+    *_by_hand(
+        "needs a Zen 4: `python -m benchmarks.step_time` there, and its figures",
+        "performance/zen4",
+    ),
+    Row(
+        "readme_zen4",
+        by_hand="needs a Zen 4: `odtc bench --suite readme` there, as for README",
+        kind=Kind.SUITE,
+    ),
+    *_by_hand(
         "needs eight cores: `python -m benchmarks.cores.run FOLDER` there, and its figures",
         "performance/cores",
     ),

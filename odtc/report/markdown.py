@@ -60,10 +60,16 @@ _NAMED = 3
 def _titles(
     heads: Sequence[Mapping[str, Any]], results: Sequence[Sequence[Result]]
 ) -> Iterator[str]:
-    """The suite of each file; of several files of one suite, its batches and models, too."""
+    """The suite of each file; of several of one suite, its batches and models, or the CPU."""
     suites = [head.get("suite", {}).get("title", "Comparison") for head in heads]
-    for suite, found in zip(suites, results, strict=True):
-        yield suite if suites.count(suite) == 1 else f"{suite}: {_plain(_extent(found))}"
+    extents = [_plain(_extent(found)) for found in results]
+    files = [*zip(suites, extents, strict=True)]
+    for suite, extent, head in zip(suites, extents, heads, strict=True):
+        if suites.count(suite) == 1:
+            yield suite
+        else:
+            is_extent = files.count((suite, extent)) == 1
+            yield f"{suite}: {extent if is_extent else _plain(cpu_text(head.get('machine', {})))}"
 
 
 def _extent(results: Sequence[Result]) -> str:

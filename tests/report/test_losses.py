@@ -137,15 +137,23 @@ def test_losses_on_more_threads_are_in_front_too() -> None:
         {"model": "net", "threads": threads, "ratio": [ratio]}
         for threads, ratio in ((1, 2.0), (4, 0.9), (8, 0.8))
     ]
-    lines = [*losses_on_cores(Figures([run], rows, {}))]
-    assert "On a CPU, 8 cores, PyTorch's step is faster in 2 of 3 comparisons on 1 to 8" in lines[2]
+    lines = [*losses_on_cores("performance/cores", "on-more-threads", Figures([run], rows, {}))]
+    assert (
+        "On a CPU, 8 cores, a step of PyTorch is faster in 2 of 3 comparisons on 1 to 8"
+        in (lines[0])
+    )
     assert [line for line in lines if line.startswith("| net")] == [
         "| net | 8 | PyTorch | time | 0.80 |",
         "| net | 4 | PyTorch | time | 0.90 |",
     ]
     page = results_page()
     assert "\n".join(core_losses()) in page
-    assert page.index("Where odtc loses on more threads") < page.index("### ")
+    assert page.index("Where odtc loses with other cores") < page.index("### ")
+    peers = {"ratios": {"PyTorch": [1.1], "onnxruntime-training": [0.7]}}
+    of_peers = Figures([run], [{"model": "net", "threads": 1, **peers}], {})
+    lines = [*losses_on_cores("performance/step_time", "on-a-cpu", of_peers)]
+    assert "a step of PyTorch or onnxruntime-training is faster in 1 of 2" in lines[0]
+    assert "| net | 1 | onnxruntime-training | time | 0.70 |" in lines
 
 
 def test_losses_with_adapters_are_in_front_too() -> None:
@@ -157,9 +165,9 @@ def test_losses_with_adapters_are_in_front_too() -> None:
         {"model": "net", "tokens": 4, "base": "float32", "skipped": "losses differ"},
     ]
     run = read_result("language_models/steps").runs[0]
-    lines = [*losses_in(Figures([run], rows, {}))]
-    assert "of 6 comparisons" in lines[2]
-    assert "loses 3." in lines[2]
+    lines = [*losses_in("language_models/steps", Figures([run], rows, {}))]
+    assert "of 6 comparisons" in lines[0]
+    assert "loses 3." in lines[0]
     assert [line for line in lines if line.startswith("| net")] == [
         "| net | 4 | int4 | PyTorch | time | 0.60 |",
         "| net | 4 | int4 | PyTorch | memory | 0.75 |",

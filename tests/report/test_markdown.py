@@ -70,3 +70,16 @@ def test_files_of_one_suite_have_titles_of_their_own(tmp_path: Path) -> None:
     titles = re.findall(r"^## (.*)$", output.read_text(), re.M)
     assert titles[0].endswith(": batch 1, 4; lenet \\<b\\>, resnet50, bert\\_tiny")
     assert titles[1].endswith(": batch 1; lenet \\<b\\>")
+
+
+def test_files_of_one_suite_on_two_machines_are_told_by_these(tmp_path: Path) -> None:
+    files = [write_rows(tmp_path / f"{name}.jsonl") for name in "ab"]
+    for file, core in zip(files, ("znver5", "znver4"), strict=True):
+        head, rest = file.read_text().split("\n", 1)
+        said = json.loads(head)
+        said["comparison"]["machine"]["core"] = core
+        file.write_text(f"{json.dumps(said)}\n{rest}")
+    output = tmp_path / "report.md"
+    assert main(["report", *map(str, files), "-o", str(output)]) == ExitCode.OK
+    titles = re.findall(r"^## (.*)$", output.read_text(), re.M)
+    assert [title.rpartition(": ")[2] for title in titles] == ["A CPU (znver5)", "A CPU (znver4)"]
