@@ -1,9 +1,10 @@
-"""Where odtc loses on a CPU, of the steps that docs/performance.md shows in full."""
+"""Where odtc loses time on a CPU, of the steps that docs/performance.md shows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.pages.measured import rows_text
 from benchmarks.pages.result import Result, Row, read_result
+from benchmarks.pages.suite_rows import not_in_suites
 from benchmarks.pages.text import median_of, table
 from odtc.comparison.measures.measure import cpu_text
 
@@ -18,7 +19,7 @@ Cell = tuple[str, str, str, str, str]
 
 def core_losses() -> Iterator[str]:
     """The section's lines, its title first."""
-    yield "## Where odtc loses with other cores and threads"
+    yield "## Where odtc loses time on CPUs"
     for name, section in _FILES.items():
         yield ""
         yield from losses_in(name, section, read_result(name))
@@ -32,11 +33,12 @@ def losses_in(name: str, section: str, result: Result) -> Iterator[str]:
         section: of docs/performance.md.
         result: the figures.
     """
-    compared = [(row, peer, ratio) for row in result.rows for peer, ratio in _ratios(row).items()]
+    rows = not_in_suites(result)
+    compared = [(row, peer, ratio) for row in rows for peer, ratio in _ratios(row).items()]
     lost = sorted((case for case in compared if case[2] < 1), key=lambda case: case[2])
     machine = result.runs[0]["machine"]
     peers = " or ".join(dict.fromkeys(peer for _, peer, _ in compared))
-    most = max(row["threads"] for row in result.rows)
+    most = max(row["threads"] for row in rows)
     yield (
         f"On {cpu_text(machine)}, {machine['cores']} cores, a step of {peers} is faster in "
         f"{len(lost)} of {len(compared)} comparisons on 1 to {most} threads. Only time was "

@@ -74,27 +74,29 @@ def changes(said: Mapping[str, Any], path: Path, root: Path = ROOT) -> Sequence[
         For each of `runs_of` whether the sources of its kernels differ, and are not known to
         compile the same steps; None where git does not know.
     """
-    rows = said.get("rows", ())
-    return [
-        _changed(run, [row for row in rows if row.get("run", 0) == number], path, root)
-        for number, run in runs_of(said)
-    ]
+    found = []
+    for number, run in runs_of(said):
+        rows = [row for row in said.get("rows", ()) if row.get("run", 0) == number]
+        core = said["runs"][number].get("machine", {}).get("core", "")
+        found.append(_changed(run, rows, core, path, root))
+    return found
 
 
 def runs_of(said: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The runs of a file with their numbers, each before those of its rows measured again."""
+    """The runs of a file with their numbers, each before those of its rows whose age is apart."""
     for number, run in enumerate(said["runs"]):
         yield number, run
-        yield from ((number, again) for again in run.get("again", ()))
+        yield from ((number, apart) for apart in run.get("apart", ()))
 
 
-def _changed(run: Mapping[str, Any], rows: Rows, path: Path, root: Path) -> bool | None:
+def _changed(run: Mapping[str, Any], rows: Rows, core: str, path: Path, root: Path) -> bool | None:
     found = changed_since(run["commit"], root, _sources_of(path))
     is_compared = not _is_of_gpus(path) and not _is_any(path, (*_OF_COMPILER, *_OF_OTHER_CPUS))
     if not found or not is_compared:
         return found
     plans = (PLANS_HASH,) if plans_attention(run, rows, path) else ()
-    return not _has_same_steps(run["commit"].removesuffix(_CHANGED), root, (STEPS_HASH, *plans))
+    commit = run["commit"].removesuffix(_CHANGED)
+    return not _has_same_steps(commit, core, root, (STEPS_HASH, *plans))
 
 
 def changed_since(commit: str, root: Path = ROOT, paths: Sequence[str] = SOURCES) -> bool | None:
@@ -120,20 +122,24 @@ def _differ(first: str, second: str, root: Path, paths: Sequence[str]) -> bool |
     return {0: False, 1: True}.get(found)
 
 
-def _has_same_steps(commit: str, root: Path, hashes: Sequence[str]) -> bool:
-    """Whether a commit and these sources are known to compile the same steps for a CPU."""
-    ours, theirs = (_steps_of(each, root, hashes) for each in ("HEAD", commit))
+def _has_same_steps(commit: str, core: str, root: Path, hashes: Sequence[str]) -> bool:
+    """Whether a commit and these sources are known to compile the same steps for a kind of core."""
+    ours, theirs = (_steps_of(each, core, root, hashes) for each in ("HEAD", commit))
     return bool(ours & theirs)
 
 
-def _steps_of(commit: str, root: Path, hashes: Sequence[str]) -> set[tuple[str, ...]]:
-    """Target and hashes of what is known of commits with the same sources of kernels."""
+def _steps_of(commit: str, core: str, root: Path, hashes: Sequence[str]) -> set[tuple[str, ...]]:
+    """Target and hashes of what is known of commits with the same sources of kernels.
+
+    Where no core is known, those of any count.
+    """
     file = root / STEPS.relative_to(ROOT)
     known = json.loads(file.read_text(encoding="utf-8"))["commits"] if file.is_file() else ()
     return {
         (each["target"], *(each[name] for name in hashes))
         for each in known
         if each.keys() >= {*hashes}
+        and core in each["target"]
         and _differ(each["commit"], commit, root, (*SOURCES, *OF_GPUS)) is False
     }
 

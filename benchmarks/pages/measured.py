@@ -84,12 +84,12 @@ def when_text(run: Mapping[str, Any]) -> str:
     """`2026-11-26, commit 0fe7ada; kernels have changed since`.
 
     Of figures that were typed only that is known since when they stand on the page. Behind it are
-    the rows that were measured again.
+    the rows whose age is apart.
     """
     said = f"{run['date']}, commit {run['commit']}"
     if run.get("typed"):
         said = f"on this page since {said}"
     if run.get("kernels_changed"):
         said += f"; {_OLD}"
-    again = (f"{each['rows']}: {when_text(each)} ({each['why']})" for each in run.get("again", ()))
-    return "; ".join([said, *again])
+    apart = (f"{each['rows']}: {when_text(each)} ({each['why']})" for each in run.get("apart", ()))
+    return "; ".join([said, *apart])

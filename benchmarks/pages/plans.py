@@ -10,21 +10,27 @@ Rows = Sequence[Mapping[str, Any]]
 
 # Networks with attention, as rows and commands name them.
 _NAMES = ("bert", "gpt")
+# What says that rows whose age is apart are within a budget.
+_WITHIN = "within"
 
 
 def plans_attention(run: Mapping[str, Any], rows: Rows, path: Path) -> bool:
     """Whether a run measured attention within a memory budget.
 
+    A suite's run has no such figures if their age is apart.
+
     Args:
-        run: what is said of it.
+        run: what is said of it, or of rows whose age is apart.
         rows: those of its file that it measured; a suite's lie elsewhere.
         path: of the file.
     """
     if path.parent.name == "language_models":
         return any(" in " in row.get("base", "") for row in rows)
     if not rows:
+        if "rows" in run:
+            return _has_attention(run["rows"]) and _WITHIN in run["rows"]
         command = run.get("command", "")
-        if any(_has_attention(again["rows"]) for again in run.get("again", ())):
+        if any(plans_attention(apart, (), path) for apart in run.get("apart", ())):
             return False
         # All models of a suite, BERT among them, unless some are named.
         return "--budget" in command and ("--models" not in command or _has_attention(command))

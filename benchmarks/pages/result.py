@@ -19,8 +19,9 @@ class Result:
         runs: of each: `machine` (`cpu`, `cores`, `instructions`), `versions`, `commit`, `date`,
             `command`; perhaps `threads`, `conditions`, `busy` (the share of the cores that other
             programs had at the end), `typed` (no sample of the figures was kept; date and commit
-            are those that brought them to the page), `kernels_changed` since the commit, `again`
-            (runs that measured a suite's rows once more; each says which `rows`, and `why`).
+            are those that brought them to the page), `kernels_changed` since the commit, `apart`
+            (a suite's rows that have an age of their own, because they were measured again or
+            their kernels alone have changed: `rows`, `date`, `commit`, `why`).
         rows: the figures; a row that is not of the first run has its number as `run`.
         more: all other figures by name.
     """

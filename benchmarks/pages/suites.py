@@ -5,7 +5,6 @@ the rows themselves have the machine, the versions and every sample.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from benchmarks.pages.adapter_losses import adapter_losses
@@ -13,44 +12,25 @@ from benchmarks.pages.core_losses import core_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.measured import busy_text, when_text
 from benchmarks.pages.picture import README_ROWS
-from benchmarks.pages.result import RESULTS, read_result
+from benchmarks.pages.result import read_result
+from benchmarks.pages.suite_rows import ON_PAGE, SUITES, material_of, stems
 from benchmarks.pages.text import listed, number, table
 from odtc.comparison.measures.measure import cpu_text
 from odtc.comparison.results import Result, by_setting
-from odtc.comparison.row import Setting
 from odtc.report.markdown import markdown
-from odtc.report.read import Material, read
 
-SUITES = "comparison/suites"
-_ON_PAGE = ".jsonl"
 _SAID = ("torch", "onnxruntime-training")
 _PEERS = {"pytorch": "PyTorch", "onnxruntime-training": "onnxruntime-training"}
 
 
-@cache
-def _material(*stems: str) -> Material:
-    return read([RESULTS / f"{stem}.jsonl" for stem in stems])
-
-
-def _stems() -> list[str]:
-    """Files of rows, in the order of the page."""
-    files = [run["file"] for run in read_result(SUITES).runs]
-    return [file.removesuffix(_ON_PAGE) for file in files if file.endswith(_ON_PAGE)]
-
-
-def settings() -> set[Setting]:
-    """Models, batches and threads whose times docs/results.md has."""
-    return {each.setting for each in _material(*_stems()).results if each.is_ours and each.step}
-
-
 def results_page() -> str:
-    """Losses on a GPU and with adapters, then what `odtc report` prints, with each file's age."""
-    stems = _stems()
-    runs = {run["file"].removesuffix(_ON_PAGE): run for run in read_result(SUITES).runs}
-    head, *sections = markdown(_material(*stems), "Results").split("\n## ")
+    """Losses on CPUs, GPUs and with adapters; then what `odtc report` prints, and their age."""
+    names = stems()
+    runs = {run["file"].removesuffix(ON_PAGE): run for run in read_result(SUITES).runs}
+    head, *sections = markdown(material_of(*names), "Results").split("\n## ")
     noted = [
         _noted(section, f"Rows: [{stem}.jsonl](results/{stem}.jsonl); {when_text(runs[stem])}.")
-        for stem, section in zip(stems, sections, strict=True)
+        for stem, section in zip(names, sections, strict=True)
     ]
     lines = "\n".join([*core_losses(), "", *gpu_losses(), "", *adapter_losses()])
     return "\n## ".join([f"{head}\n{lines}\n", *noted])
@@ -73,7 +53,7 @@ def files() -> list[str]:
 def _counts(run: Mapping[str, Any]) -> tuple[str, str]:
     """Threads and rounds of its comparisons; empty where it has none."""
     stem, dot, suffix = run["file"].rpartition(".")
-    rows = _material(stem).rows if dot + suffix == _ON_PAGE else []
+    rows = material_of(stem).rows if dot + suffix == ON_PAGE else []
     found = [row for each in rows for row in each]
     threads = sorted({row.setting.threads for row in found})
     rounds = str(1 + max(row.round for row in found)) if found else ""
@@ -87,7 +67,7 @@ def _words(run: Mapping[str, Any]) -> str:
 
 def one_thread(stem: str = README_ROWS) -> list[str]:
     """README's table, a line for each network of a file's rows, and what it comes to."""
-    material = _material(stem)
+    material = material_of(stem)
     (head,) = material.heads
     chosen = [
         (setting.model, {each.engine: each for each in group})
@@ -109,7 +89,7 @@ def one_thread(stem: str = README_ROWS) -> list[str]:
             )
         )
     runs = {run["file"]: run for run in read_result(SUITES).runs}
-    run = runs[f"{stem}{_ON_PAGE}"]
+    run = runs[f"{stem}{ON_PAGE}"]
     versions = ", ".join(f"{name} {head['versions'][name]}" for name in _SAID)
     where = "one core" if head["machine"]["cores"] == 1 else "one thread"
     busy = "".join(f"; {each}" for each in busy_text(run))

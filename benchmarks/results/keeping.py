@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pages.result import Result, read_file
-from benchmarks.results.place import Place, head_of
+from benchmarks.results.place import SAME, Place, head_of
 from benchmarks.results.running import Ended
 from benchmarks.results.table import Kind, Row, spelled
 from odtc.core.disk.files import atomic_write
@@ -57,7 +57,8 @@ def _minutes(ended: Sequence[Ended]) -> dict[str, float]:
 
 def _keep_rows(row: Row, path: Path, ended: Sequence[Ended], place: Place) -> None:
     _, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    commit = head_of(path).get("commit", "")
+    head = head_of(path)
+    commit, machine = head.get("commit", ""), head.get("machine", {})
     _check_commit(commit, place)
     commands = [*map(spelled, row.commands)]
     run = {
@@ -65,6 +66,7 @@ def _keep_rows(row: Row, path: Path, ended: Sequence[Ended], place: Place) -> No
         "date": max(each.get("began", "") for each in rows)[:10],
         "commit": commit,
         "command": commands[0],
+        "machine": {key: machine[key] for key in SAME if key in machine},
         **({"conditions": _then(commands[1:])} if commands[1:] else {}),
         "busy": round(_busy(rows), 2),
         **_minutes(ended),

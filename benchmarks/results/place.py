@@ -7,14 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages.kernels import OF_GPUS, ROOT, changed_since, changes
-from benchmarks.pages.suites import SUITES
+from benchmarks.pages.kernels import OF_GPUS, ROOT, changed_since, changes, runs_of
+from benchmarks.pages.suite_rows import SUITES
 from benchmarks.results.table import Kind, Row
 from odtc.comparison.measures.measure import SOURCES, commit, machine
 from odtc.comparison.results import BUSY
 
 # The parts of a machine that say whether it is the same.
-_SAME = ("cpu", "core", "cores")
+SAME = ("cpu", "core", "cores")
 # Sources that decide nothing of what is measured here: of GPUs, and of apps.
 _OTHERS = (*OF_GPUS, ":(exclude)runtime_rpc/native/gpu", ":(exclude)examples")
 _TESTS = "tests"
@@ -83,10 +83,10 @@ class Place:
 
     def age(self, row: Row) -> Age:
         """How old a row's file is."""
-        runs = self.runs(row)
+        said = {"runs": self.runs(row), "rows": _all_in(self.results / row.file, "rows")}
+        runs = [run for _, run in runs_of(said)]
         if not runs:
             return Age()
-        said = {"runs": runs, "rows": _all_in(self.results / row.file, "rows")}
         since = changes(said, Path(row.file), self.root)
         sources = _deciding(row)
         return Age(
@@ -105,12 +105,14 @@ class Place:
             return ()
         listed = [run for run in _all_in(self.index, "runs") if run.get("file") == row.file]
         if row.kind is Kind.SUITE:
-            return [{**run, "machine": head_of(path).get("machine", {})} for run in listed]
+            here = {"machine": head_of(path).get("machine", {})}
+            apart = ([here | each for each in run.get("apart", ())] for run in listed)
+            return [here | run | {"apart": each} for run, each in zip(listed, apart, strict=True)]
         return _all_in(path, "runs") or listed
 
     def _is_current(self, run: Mapping[str, Any], sources: Sequence[str]) -> bool:
         here, there = machine(), run.get("machine", {})
-        is_here = all(there.get(key) == here.get(key) for key in _SAME)
+        is_here = all(there.get(key) == here.get(key) for key in SAME)
         hashed = run["commit"]
         is_clean = bool(hashed) and not hashed.endswith("-dirty") and not run.get("typed")
         return is_here and is_clean and changed_since(hashed, self.root, sources) is False

@@ -60,7 +60,10 @@ _NAMED = 3
 def _titles(
     heads: Sequence[Mapping[str, Any]], results: Sequence[Sequence[Result]]
 ) -> Iterator[str]:
-    """The suite of each file; of several of one suite, its batches and models, or the CPU."""
+    """The suite of each file.
+
+    Of several files of one suite it says the batches and models; the CPU, where these are the same.
+    """
     suites = [head.get("suite", {}).get("title", "Comparison") for head in heads]
     extents = [_plain(_extent(found)) for found in results]
     files = [*zip(suites, extents, strict=True)]
@@ -68,8 +71,8 @@ def _titles(
         if suites.count(suite) == 1:
             yield suite
         else:
-            is_extent = files.count((suite, extent)) == 1
-            yield f"{suite}: {extent if is_extent else _plain(cpu_text(head.get('machine', {})))}"
+            cpu = _plain(cpu_text(head.get("machine", {})))
+            yield f"{suite}{f': {extent}' if files.count((suite, extent)) == 1 else f', on {cpu}'}"
 
 
 def _extent(results: Sequence[Result]) -> str:

@@ -15,7 +15,7 @@ from benchmarks.pages.markers import MarksError, filled, outside, parts
 from benchmarks.pages.measured import measured, when_text
 from benchmarks.pages.parts import FILES, PARTS
 from benchmarks.pages.result import RESULTS, Result, path_of, read_result
-from benchmarks.pages.suites import SUITES, settings
+from benchmarks.pages.suite_rows import SUITES, settings
 from benchmarks.pages.text import listed, ratio, short, table
 
 # Written as a whole from files of their own, by other commands.
@@ -96,7 +96,7 @@ def test_rows_of_suites_are_of_the_commit_and_the_day_that_are_said() -> None:
 def test_one_setting_has_one_time() -> None:
     """docs/performance.md leaves out what docs/results.md has."""
     times = read_result("performance/step_time").rows
-    known = {(each.model, each.batch, each.threads) for each in settings()}
+    known = {(each.model, each.batch, each.threads) for each in settings("znver5")}
     again = {row["model"] for row in times if (row["model"], row["batch"], row["threads"]) in known}
     assert "mobilenet_v2" in again
     shown = [line.split("|")[1:4] for line in PARTS["performance/step_time"]() if "|" in line]
@@ -246,14 +246,12 @@ def test_plans_of_attention_have_a_hash_of_their_own(
     assert found == [True, row is None]
 
 
-def test_rows_measured_again_have_an_age_of_their_own(clone: Path) -> None:
+def test_rows_may_have_an_age_of_their_own(clone: Path) -> None:
     first = git(clone, "rev-parse", "--short", "HEAD")
     (clone / "passes" / "a.py").write_text("2")
     second = committed(clone)
-    command = "odtc bench --models bert_base --budget 4GB"
-    rows = {"rows": "bert_base", "why": "it trains longer", "command": command}
-    again = run_of(commit=second, **rows)
-    runs = [run_of(commit=first, command="odtc bench --suite tx2 --budget 4GB", again=[again])]
+    apart = run_of(commit=first, rows="bert_base within 4GB", why="it trains longer")
+    runs = [run_of(commit=first, command="odtc bench --suite tx2 --budget 4GB", apart=[apart])]
     steps = clone / kernels.STEPS.relative_to(ROOT)
     steps.parent.mkdir(parents=True)
     known = [
@@ -264,20 +262,28 @@ def test_rows_measured_again_have_an_age_of_their_own(clone: Path) -> None:
     file = clone / "suites.json"
     file.write_text(json.dumps({"runs": runs, "rows": []}))
     # Of the others' steps only the hash of all has to agree.
-    assert kernels.changes({"runs": runs}, file, clone) == [False, False]
-    del runs[0]["again"]
+    assert kernels.changes({"runs": runs}, file, clone) == [False, True]
+    for rows in ("bert_base at batch 4", "resnet18 within 4GB"):
+        apart["rows"] = rows
+        assert kernels.changes({"runs": runs}, file, clone) == [True, False], rows
+    del runs[0]["apart"]
     assert kernels.changes({"runs": runs}, file, clone) == [True]
+    # What is known of another kind of core says nothing.
+    runs = [run_of(commit=first, machine={"core": core}) for core in ("znver4", "znver5")]
+    steps.write_text(steps.read_text().replace("host-cpu", "host-cpu{mcpu=znver5}"))
+    assert kernels.changes({"runs": runs}, clone / "step_time.json", clone) == [True, False]
+    steps.write_text(json.dumps({"commits": known}))
 
     (clone / "passes" / "a.py").write_text("3")
     committed(clone)
     assert note_changes(file, clone)
     (run,) = json.loads(file.read_text())["runs"]
     assert run["kernels_changed"]
-    assert run["again"][0]["kernels_changed"]
+    assert run["apart"][0]["kernels_changed"]
     date = run["date"]
     assert when_text(run) == (
-        f"{date}, commit {first}; kernels have changed since; bert_base: {date}, commit {second}; "
-        "kernels have changed since (it trains longer)"
+        f"{date}, commit {first}; kernels have changed since; bert_base within 4GB: {date}, commit "
+        f"{first}; kernels have changed since (it trains longer)"
     )
 
 

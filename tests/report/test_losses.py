@@ -134,7 +134,7 @@ def test_losses_on_more_threads_are_in_front_too() -> None:
     machine = {"cpu": "a CPU", "cores": 8}
     run = {"machine": machine, "date": "2026-11-29", "commit": "abc"}
     rows = [
-        {"model": "net", "threads": threads, "ratio": [ratio]}
+        {"model": "net", "batch": 4, "threads": threads, "ratio": [ratio]}
         for threads, ratio in ((1, 2.0), (4, 0.9), (8, 0.8))
     ]
     lines = [*losses_on_cores("performance/cores", "on-more-threads", Figures([run], rows, {}))]
@@ -148,9 +148,9 @@ def test_losses_on_more_threads_are_in_front_too() -> None:
     ]
     page = results_page()
     assert "\n".join(core_losses()) in page
-    assert page.index("Where odtc loses with other cores") < page.index("### ")
+    assert page.index("Where odtc loses time on CPUs") < page.index("### ")
     peers = {"ratios": {"PyTorch": [1.1], "onnxruntime-training": [0.7]}}
-    of_peers = Figures([run], [{"model": "net", "threads": 1, **peers}], {})
+    of_peers = Figures([run], [{"model": "net", "batch": 4, "threads": 1, **peers}], {})
     lines = [*losses_on_cores("performance/step_time", "on-a-cpu", of_peers)]
     assert "a step of PyTorch or onnxruntime-training is faster in 1 of 2" in lines[0]
     assert "| net | 1 | onnxruntime-training | time | 0.70 |" in lines

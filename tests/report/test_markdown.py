@@ -82,4 +82,7 @@ def test_files_of_one_suite_on_two_machines_are_told_by_these(tmp_path: Path) ->
     output = tmp_path / "report.md"
     assert main(["report", *map(str, files), "-o", str(output)]) == ExitCode.OK
     titles = re.findall(r"^## (.*)$", output.read_text(), re.M)
-    assert [title.rpartition(": ")[2] for title in titles] == ["A CPU (znver5)", "A CPU (znver4)"]
+    assert [title.rpartition(", on ")[2] for title in titles] == [
+        "A CPU (znver5)",
+        "A CPU (znver4)",
+    ]

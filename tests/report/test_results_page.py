@@ -7,7 +7,8 @@ from benchmarks.pages.adapter_losses import adapter_losses
 from benchmarks.pages.core_losses import core_losses
 from benchmarks.pages.gpu_losses import gpu_losses
 from benchmarks.pages.result import RESULTS, read_result
-from benchmarks.pages.suites import SUITES, results_page
+from benchmarks.pages.suite_rows import SUITES
+from benchmarks.pages.suites import results_page
 from odtc.cli.main import main
 from odtc.core.errors import ExitCode
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.pages.result import Result, Row
-from benchmarks.pages.suites import settings
+from benchmarks.pages.suite_rows import not_in_suites
 from benchmarks.pages.text import median_of, number, ratio, table
 from odtc.comparison.results import geometric_mean
 
@@ -11,11 +11,8 @@ _PEERS = ("PyTorch", "onnxruntime-training")
 
 
 def step_time(result: Result) -> list[str]:
-    """Steps beside peers: of one thread those alone that docs/results.md does not have."""
-    known = {(each.model, each.batch, each.threads) for each in settings()}
-    shown = [
-        row for row in result.rows if (row["model"], row["batch"], row["threads"]) not in known
-    ]
+    """Steps beside peers."""
+    shown = not_in_suites(result)
     heads = ["model", "batch", "threads", "odtc, ms", *(f"{name} / odtc" for name in _PEERS)]
     cells = (
         (

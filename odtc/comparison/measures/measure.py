@@ -129,9 +129,10 @@ def _git(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def _core_name() -> str:
     try:
         from tvm.target.codegen import llvm_get_system_cpu
-    except ImportError:
+
+        return str(llvm_get_system_cpu())
+    except (ImportError, AttributeError):  # No TVM, or one without LLVM.
         return ""
-    return str(llvm_get_system_cpu())
 
 
 def _cpu_name() -> str:

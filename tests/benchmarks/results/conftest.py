@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pages.suites import SUITES
+from benchmarks.pages.suite_rows import SUITES
 from benchmarks.results.place import Place
 from odtc.comparison.measures.measure import machine
 from tests.benchmarks.results.clone import IGNORED, PAGES, TINY, committed, git

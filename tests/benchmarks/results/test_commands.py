@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pages.result import RESULTS
-from benchmarks.pages.suites import SUITES
+from benchmarks.pages.suite_rows import SUITES
 from benchmarks.results.table import ROWS, Kind, Row, spelled, threads, words_of
 from odtc.cli.main import build_parser
 from odtc.comparison.suite import find_suite
