@@ -106,8 +106,10 @@ class Place:
         listed = [run for run in _all_in(self.index, "runs") if run.get("file") == row.file]
         if row.kind is Kind.SUITE:
             here = {"machine": head_of(path).get("machine", {})}
-            apart = ([here | each for each in run.get("apart", ())] for run in listed)
-            return [here | run | {"apart": each} for run, each in zip(listed, apart, strict=True)]
+            return [
+                {**run, **here, "apart": [{**each, **here} for each in run.get("apart", ())]}
+                for run in listed
+            ]
         return _all_in(path, "runs") or listed
 
     def _is_current(self, run: Mapping[str, Any], sources: Sequence[str]) -> bool:
