@@ -15,7 +15,7 @@ from benchmarks.pages.markers import MarksError, filled, outside, parts
 from benchmarks.pages.measured import measured, when_text
 from benchmarks.pages.parts import FILES, PARTS
 from benchmarks.pages.result import RESULTS, Result, path_of, read_result
-from benchmarks.pages.suite_rows import SUITES, settings
+from benchmarks.pages.suite_rows import SUITES, not_in_suites, settings
 from benchmarks.pages.text import listed, ratio, short, table
 
 # Written as a whole from files of their own, by other commands.
@@ -101,6 +101,15 @@ def test_one_setting_has_one_time() -> None:
     assert "mobilenet_v2" in again
     shown = [line.split("|")[1:4] for line in PARTS["performance/step_time"]() if "|" in line]
     assert not {(row[0].strip(), row[2].strip()) for row in shown} & {(name, "1") for name in again}
+
+
+def test_a_setting_of_another_kind_of_core_is_another() -> None:
+    times = read_result("performance/step_time")
+    core = times.runs[0]["machine"]["core"]
+    elsewhere = Result([{"machine": {"core": "znver9"}}], times.rows, {})
+    assert len(not_in_suites(times)) < len(times.rows)
+    assert not_in_suites(elsewhere) == times.rows
+    assert settings(core) > settings("znver4") > settings("znver9") == set()
 
 
 def test_titles_of_results_are_told_apart() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.results.choice import ChoiceError, Item, fitting, items_of, named, to_measure
 from benchmarks.results.place import Age, Place
-from benchmarks.results.table import Row
+from benchmarks.results.table import Kind, Row
 from odtc.comparison.measures.measure import machine
 from tests.benchmarks.results.clone import tiny
 
@@ -47,3 +47,14 @@ def test_another_generation_of_a_cpu_is_another_machine(place: Place) -> None:
         run = {"date": "2026-01-02", "commit": place.commit, "machine": there}
         file.write_text(json.dumps({"runs": [run], "rows": []}))
         assert place.age(tiny("a")).is_current == is_current, core
+
+
+def test_rows_with_an_older_age_make_a_suite_old(place: Place) -> None:
+    (place.results / "s.jsonl").write_text(json.dumps({"comparison": {"machine": machine()}}))
+    row = Row("s", ["odtc bench"], kind=Kind.SUITE)
+    run = {"file": "s.jsonl", "date": "2026-01-02", "commit": place.commit}
+    apart = {"rows": "net", "date": "2026-01-01", "commit": "1234567", "why": "it changed"}
+    for more, date in (([], "2026-01-02"), ([apart], "2026-01-01")):
+        place.index.write_text(json.dumps({"runs": [{**run, "apart": more}], "rows": []}))
+        age = place.age(row)
+        assert (age.is_current, age.date) == (not more, date)
