@@ -64,7 +64,7 @@ def _titles(
 
     Of several files of one suite it says the batches and models; the CPU, where these are the same.
     """
-    suites = [head.get("suite", {}).get("title", "Comparison") for head in heads]
+    suites = [_plain(head.get("suite", {}).get("title", "Comparison")) for head in heads]
     extents = [_plain(_extent(found)) for found in results]
     files = [*zip(suites, extents, strict=True)]
     for suite, extent, head in zip(suites, extents, heads, strict=True):
@@ -95,9 +95,9 @@ def _file(title: str, head: Mapping[str, Any], results: Sequence[Result]) -> Ite
 
 
 def _values(head: Mapping[str, Any], rows: Sequence[Values]) -> Iterator[str]:
-    yield f"## {head['suite']['title']}: values only"
+    yield f"## {_plain(head['suite']['title'])}: values only"
     yield ""
-    yield values_of_what(head)
+    yield _plain(values_of_what(head))
     yield ""
     yield from _table_head(("model", "batch", "rate", "losses there", "here", "agree"))
     for row in rows:
@@ -120,7 +120,7 @@ def _where(head: Mapping[str, Any]) -> str:
     parts += [f"timed steps of each in a round: {head['steps']}"] if "steps" in head else []
     if head.get("memory_limit"):
         parts.append(f"{head['memory_limit'] / 1e9:g} GB for each process")
-    return "; ".join(parts) + "."
+    return _plain("; ".join(parts)) + "."
 
 
 def _doubts(results: Sequence[Result]) -> Iterator[str]:

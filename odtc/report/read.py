@@ -15,6 +15,7 @@ from odtc.comparison.results import Result, results_of
 from odtc.comparison.row import KIND, ComparisonRow, row_of
 from odtc.core.disk.row_file import parse_rows
 from odtc.core.errors import DataError
+from odtc.report.heads import check_head
 
 # Keys that identify the kind of an object.
 _FRONTIER, _PROFILE = {"points", "lower_bound_bytes"}, {"operators", "phases", "step_seconds"}
@@ -85,11 +86,14 @@ def _is_rows(text: str, found: Material) -> bool:
     whole = text[: text.rfind("\n") + 1]
     with suppress(ValueError):
         head, rows = parse_rows(whole, KIND, row_of)
+        check_head(head, KIND)
         found.heads.append(head)
         found.rows.append(rows)
         return True
     with suppress(ValueError):
-        found.values.append(parse_rows(whole, VALUES, values_of))
+        head, values = parse_rows(whole, VALUES, values_of)
+        check_head(head, VALUES)
+        found.values.append((head, values))
         return True
     return False
 

@@ -86,3 +86,48 @@ def test_files_of_one_suite_on_two_machines_are_told_by_these(tmp_path: Path) ->
         "A CPU (znver5)",
         "A CPU (znver4)",
     ]
+
+
+def test_the_words_of_a_head_are_no_markup(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    head, rest = file.read_text().split("\n", 1)
+    said = json.loads(head)
+    mark = "</script><img src=x onerror=alert(1)> [a](javascript:b)"
+    said["comparison"] |= {"commit": "<img src=1>", "versions": {mark: mark}}
+    said["comparison"]["machine"] |= {"cpu": mark, "core": mark}
+    said["comparison"]["suite"]["title"] = mark
+    file.write_text(f"{json.dumps(said)}\n{rest}")
+    for name in ("report.md", "report.html"):
+        output = tmp_path / name
+        assert main(["report", str(file), "-o", str(output)]) == ExitCode.OK
+        assert not re.search(r"(?<!\\)<img", output.read_text())
+    assert not re.search(r"(?<!\\)\[a", (tmp_path / "report.md").read_text())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"machine": "x"},
+        {"machine": {"cpu": {"x": 1}}},
+        {"versions": ["odtc"]},
+        {"steps": "8"},
+        {"memory_limit": "much"},
+        {"commit": 7},
+        {"suite": []},
+        {"suite": {"title": 5}},
+        {"suite": {"published": [{"title": "a"}]}},
+        {"suite": {"published": [{"title": "a", "source": "", "heads": ["x"], "rows": [[1, 2]]}]}},
+    ],
+)
+def test_a_first_line_of_other_types_is_no_result(
+    wrong: dict, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    head, rest = file.read_text().split("\n", 1)
+    said = json.loads(head)
+    said["comparison"] |= wrong
+    file.write_text(f"{json.dumps(said)}\n{rest}")
+    output = tmp_path / "report.html"
+    assert main(["report", str(file), "-o", str(output)]) == ExitCode.DATA
+    assert "the file has no results" in capsys.readouterr().err
+    assert not output.exists()
