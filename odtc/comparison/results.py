@@ -164,6 +164,23 @@ def results_of(rows: Iterable[ComparisonRow]) -> list[Result]:
     ]
 
 
+def check_turns(rows: Sequence[ComparisonRow]) -> None:
+    """Checks that engines took turns with odtc.
+
+    Raises:
+        ValueError: odtc lacks in a round, or an engine that trained took another number of steps.
+    """
+    ours = {(row.setting, row.round): row for row in rows if row.engine == OURS}
+    for row in rows:
+        own = ours.get((row.setting, row.round))
+        where = f"{row.setting.text()}, round {row.round}"
+        if own is None:
+            raise ValueError(f"{where}: odtc took no turn")
+        both = row.outcome is own.outcome is Outcome.TRAINED
+        if both and len(row.seconds) != len(own.seconds):
+            raise ValueError(f"{where}: {row.engine} took another number of steps than odtc")
+
+
 def by_setting(results: Sequence[Result]) -> list[tuple[Setting, list[Result]]]:
     """Results of each setting together."""
     order = list(dict.fromkeys(each.setting for each in results))

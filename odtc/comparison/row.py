@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from odtc.comparison.outcome import Outcome
 from odtc.core.disk.row_file import RowFile
+from odtc.core.typed import typed
 
 KIND = "comparison"
 
@@ -83,10 +84,10 @@ class ComparisonRow:
 
     @property
     def net(self) -> int | None:
-        """The peak without the imports."""
+        """The peak without the imports, of which a process may have given some back."""
         if self.peak is None or self.imported is None:
             return None
-        return self.peak - self.imported
+        return max(0, self.peak - self.imported)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -94,13 +95,19 @@ class ComparisonRow:
 
 
 def row_of(data: Mapping[str, Any]) -> ComparisonRow:
-    """Reads a row from the form of `to_dict`."""
-    own: dict[str, Any] = {key: data[key] for key in ComparisonRow.__dataclass_fields__}
-    for key in ("losses", "seconds", "cpu_seconds", "busy"):
-        own[key] = tuple(own[key])
-    own["setting"] = Setting(**own["setting"])
-    own["outcome"] = Outcome(own["outcome"])
-    return ComparisonRow(**own)
+    """Reads a row from the form of `to_dict`.
+
+    Raises:
+        KeyError: something lacks.
+        ValueError: something is of another type, or a step took no time.
+    """
+    told = {key: data[key] for key in ComparisonRow.__dataclass_fields__}
+    # Losses alone may be NaN, or negative.
+    losses = tuple(map(float, told.pop("losses")))
+    row = replace(typed(ComparisonRow, told), losses=losses)
+    if not all(row.seconds):
+        raise ValueError("a step that took no time")
+    return row
 
 
 def row_file(path: Path, identity: Mapping[str, Any]) -> RowFile[ComparisonRow]:

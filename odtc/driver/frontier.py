@@ -1,10 +1,11 @@
 """`Frontier`: what a step can be made to take in memory, and what that costs in time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from odtc.core.notebook import html_table
+from odtc.core.typed import typed
 
 # Name of the plans in which no tensor waits in storage.
 WITHOUT = "without offload"
@@ -133,28 +134,12 @@ class Frontier:
 
 
 def frontier_of(data: Mapping[str, Any]) -> Frontier:
-    """A frontier out of what `odtc plan --json` printed; keys of other versions are left out."""
-    known = _known(Frontier, data)
-    strategies = data.get("strategies", {}).items()
-    return Frontier(
-        **known
-        | {
-            "points": tuple(Point(**_known(Point, each)) for each in data["points"]),
-            "strategies": {
-                name: tuple(Point(**_known(Point, each)) for each in points)
-                for name, points in strategies
-            },
-            "least": tuple(Least(**_known(Least, each)) for each in data.get("least", ())),
-            "lengths": tuple(
-                AtLength(**_known(AtLength, each)) for each in data.get("lengths", ())
-            ),
-            "by_threads": {int(k): v for k, v in data.get("by_threads", {}).items()},
-        }
-    )
+    """A frontier out of what `odtc plan --json` printed; keys of other versions are left out.
 
-
-def _known(
-    kind: type[Frontier | Point | Least | AtLength], data: Mapping[str, Any]
-) -> dict[str, Any]:
-    names = {each.name for each in fields(kind)}
-    return {name: value for name, value in data.items() if name in names}
+    Raises:
+        ValueError: something lacks, or is of another type.
+    """
+    found: Frontier = typed(Frontier, data)
+    if not found.points:
+        raise ValueError("a frontier without points")
+    return found

@@ -1,5 +1,6 @@
 """What the first line of a file of rows has to say, for a page to be made of it."""
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,12 +44,12 @@ def check_head(head: Any, kind: str) -> None:
 
 def _check(said: Any, fields: Mapping[str, type | tuple[type, ...]]) -> None:
     if not isinstance(said, dict):
-        raise ValueError(f"{said!r} is no object")
+        raise ValueError(f"{reprlib.repr(said)} is no object")
     for name, of in fields.items():
         if name not in said or not isinstance(said[name], of):
-            raise ValueError(f"{name} is {said.get(name)!r}")
+            raise ValueError(f"{name} is {reprlib.repr(said.get(name))}")
 
 
 def _check_cells(cells: Sequence[Any]) -> None:
     if not isinstance(cells, list) or not all(isinstance(each, (str, *_NUMBER)) for each in cells):
-        raise ValueError(f"{cells!r} are not words and numbers")
+        raise ValueError(f"{reprlib.repr(cells)} are not words and numbers")

@@ -11,8 +11,9 @@ from odtc.charts.scales import Linear, scale_of
 from odtc.charts.strips import Strip, bar, chart, samples
 from odtc.cli.pictures.frontier_plot import chart_of as frontier_chart
 from odtc.comparison.results import Result, by_setting
-from odtc.driver.frontier import frontier_of
+from odtc.driver.frontier import Frontier
 from odtc.report.html import TableCell, legend, mark_of_engine, number, section, table, text
+from odtc.report.profiled import Profiled
 
 _MB, _MS = 1e6, 1e3
 # Operators in a table.
@@ -111,38 +112,38 @@ def _curves(threads: int, lines: Mapping[str, Sequence[tuple[float, float]]]) ->
     )
 
 
-def frontier(name: str, data: Mapping[str, Any]) -> str:
+def frontier(name: str, found: Frontier) -> str:
     """Returns the section on the time that each budget costs, by the plan."""
-    body = figure(frontier_chart(frontier_of(data), f"Memory and time of {name}"))
-    beside = (data["parameter_bytes"] + data["optimizer_bytes"]) / _MB
+    body = figure(frontier_chart(found, f"Memory and time of {name}"))
+    beside = (found.parameter_bytes + found.optimizer_bytes) / _MB
     body += f'<p class="quiet">Beside a budget: {beside:,.1f} MB of parameters and state.</p>'
     return section(f"frontier-{escape(name)}", f"Budgets of {name}", body)
 
 
-def profile(name: str, data: Mapping[str, Any]) -> str:
+def profile(name: str, found: Profiled) -> str:
     """Returns the section on the time of a step by operator."""
-    if data["emulated"]:
+    if found.emulated:
         stamp = '<p class="warn">Emulated: these times are not a measurement, and not shown.</p>'
         return section(f"profile-{escape(name)}", f"Operators of {name}", stamp)
-    parts = {kind: each["seconds"] * _MS for kind, each in data["phases"].items()}
-    scale = Linear(max(parts.values()) * 1.06)
+    parts = {kind: each.seconds * _MS for kind, each in found.phases.items()}
+    scale = Linear((max(parts.values(), default=0) or 1.0) * 1.06)
     strips = [
         Strip(kind, f"{value:.2f} ms", bar(value, scale, kind)) for kind, value in parts.items()
     ]
-    total = sum(each["seconds"] for each in data["operators"]) or 1.0
-    slowest = sorted(data["operators"], key=lambda each: -each["seconds"])[:_SHOWN]
+    total = sum(each.seconds for each in found.operators) or 1.0
+    slowest = sorted(found.operators, key=lambda each: -each.seconds)[:_SHOWN]
     rows = [
         [
-            TableCell(", ".join(each["nodes"]), kind="text long"),
-            text(each["phase"]),
-            number(each["seconds"] * _MS, 3),
-            number(100 * each["seconds"] / total),
-            text(each["kernel"]),
+            TableCell(", ".join(each.nodes), kind="text long"),
+            text(each.phase),
+            number(each.seconds * _MS, 3),
+            number(100 * each.seconds / total),
+            text(each.kernel),
         ]
         for each in slowest
     ]
     heads = ("_operator", "_part", "ms", "% of the step", "_kernel")
-    body = chart("Parts of a step", f"ms, on {data['device']}", scale, strips)
+    body = chart("Parts of a step", f"ms, on {found.device}", scale, strips)
     body += table(f"operators-{escape(name)}", heads, rows, "Operators")
     return section(f"profile-{escape(name)}", f"Operators of {name}", body)
 

@@ -1,8 +1,8 @@
 """Material of a page: rows, the JSON of `odtc plan` and `odtc profile`, and artifacts."""
 
 import json
-import zipfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,14 +11,17 @@ from typing import Any
 from odtc.artifact import Artifact, load
 from odtc.comparison.measures.values import KIND as VALUES
 from odtc.comparison.measures.values import Values, values_of
-from odtc.comparison.results import Result, results_of
+from odtc.comparison.results import Result, check_turns, results_of
 from odtc.comparison.row import KIND, ComparisonRow, row_of
+from odtc.core.disk.file_limits import MOST_RESULTS_BYTES
 from odtc.core.disk.row_file import parse_rows
 from odtc.core.errors import DataError
+from odtc.core.typed import typed
+from odtc.driver.frontier import Frontier, frontier_of
 from odtc.report.heads import check_head
+from odtc.report.profiled import Profiled
 
-# Keys that identify the kind of an object.
-_FRONTIER, _PROFILE = {"points", "lower_bound_bytes"}, {"operators", "phases", "step_seconds"}
+_ZIP = b"PK\x03\x04"
 
 
 @dataclass
@@ -29,16 +32,16 @@ class Material:
         heads: of files of rows: machine, versions, and how it was measured.
         rows: of all files.
         values: of files of values without times: the head and the rows of each.
-        frontiers: of `odtc plan --json`, by the stem of the file.
-        profiles: of `odtc profile --json`, by the stem of the file.
-        artifacts: by the stem of the file.
+        frontiers: of `odtc plan --json`, by the names of their files.
+        profiles: of `odtc profile --json`, likewise.
+        artifacts: likewise.
     """
 
     heads: list[Mapping[str, Any]] = field(default_factory=list)
     rows: list[list[ComparisonRow]] = field(default_factory=list)
     values: list[tuple[Mapping[str, Any], list[Values]]] = field(default_factory=list)
-    frontiers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    frontiers: dict[str, Frontier] = field(default_factory=dict)
+    profiles: dict[str, Profiled] = field(default_factory=dict)
     artifacts: dict[str, Artifact] = field(default_factory=dict)
 
     @property
@@ -55,58 +58,100 @@ def read(paths: list[Path]) -> Material:
         ArtifactError: one is an artifact that cannot be read.
     """
     found = Material()
-    for path in paths:
-        if zipfile.is_zipfile(path):
-            found.artifacts[path.stem] = load(path)
+    # A file that is given twice is one: its rows would count twice.
+    once = list({path.resolve(): path for path in paths}.values())
+    stems = Counter(path.stem for path in once)
+    for path in once:
+        name = path.stem if stems[path.stem] == 1 else str(path.with_suffix(""))
+        content = _read(path)
+        if content == _ZIP:
+            found.artifacts[name] = load(path)
         else:
-            _read_text(path, found)
+            _take(content, path, name, found)
     return found
 
 
-def _read_text(path: Path, found: Material) -> None:
+def _read(path: Path) -> bytes:
+    """What it holds; of an artifact, or of what is too large, the first bytes."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        with path.open("rb") as file:
+            begin = file.read(len(_ZIP))
+            return begin if begin == _ZIP else begin + file.read(MOST_RESULTS_BYTES)
     except OSError as error:
         raise DataError(
             f"the results cannot be read: {error.strerror}",
             where=str(path),
             hint="check the path",
         ) from error
-    if not _is_rows(text, found) and not _is_object(text, path.stem, found):
+
+
+def _take(content: bytes, path: Path, name: str, found: Material) -> None:
+    if len(content) > MOST_RESULTS_BYTES:
+        raise DataError(
+            f"the file has more than {MOST_RESULTS_BYTES:,} bytes",
+            where=str(path),
+            hint="give files that odtc wrote",
+        )
+    text = content.decode("utf-8", "replace")
+    take = next((take for kind, take in _KINDS.items() if kind in _keys(text)), None)
+    if take is None:
         raise DataError(
             "the file has no results",
             where=str(path),
             hint="give rows of `odtc compare` or `odtc bench`, what `odtc plan --json` or "
             "`odtc profile --json` printed, or an artifact",
         )
-
-
-def _is_rows(text: str, found: Material) -> bool:
-    # A last line that was cut off is no row.
-    whole = text[: text.rfind("\n") + 1]
-    with suppress(ValueError):
-        head, rows = parse_rows(whole, KIND, row_of)
-        check_head(head, KIND)
-        found.heads.append(head)
-        found.rows.append(rows)
-        return True
-    with suppress(ValueError):
-        head, values = parse_rows(whole, VALUES, values_of)
-        check_head(head, VALUES)
-        found.values.append((head, values))
-        return True
-    return False
-
-
-def _is_object(text: str, stem: str, found: Material) -> bool:
     try:
-        data = json.loads(text)
-    except ValueError:
-        return False
-    if not isinstance(data, dict):
-        return False
-    for keys, kind in ((_FRONTIER, found.frontiers), (_PROFILE, found.profiles)):
-        if keys <= data.keys():
-            kind[stem] = data
-            return True
-    return False
+        take(text, name, found)
+    except ValueError as error:
+        raise DataError(
+            f"the results are not as odtc writes them: {error}",
+            where=str(path),
+            hint="measure again, or leave the file out",
+        ) from error
+
+
+def _keys(text: str) -> Iterable[str]:
+    """The keys of the object that the file, or its first line, is."""
+    for part in (text.split("\n", 1)[0], text):
+        # Lists in lists in lists without an end are none.
+        with suppress(ValueError, RecursionError):
+            data = json.loads(part)
+            return data.keys() if isinstance(data, dict) else ()
+    return ()
+
+
+def _take_rows(text: str, _: str, found: Material) -> None:
+    head, rows = parse_rows(_whole(text), KIND, row_of)
+    check_head(head, KIND)
+    check_turns(rows)
+    found.heads.append(head)
+    found.rows.append(rows)
+
+
+def _take_values(text: str, _: str, found: Material) -> None:
+    head, values = parse_rows(_whole(text), VALUES, values_of)
+    check_head(head, VALUES)
+    found.values.append((head, values))
+
+
+def _whole(text: str) -> str:
+    """The lines that are whole: a last one that was cut off is no row."""
+    return text[: text.rfind("\n") + 1]
+
+
+def _take_frontier(text: str, name: str, found: Material) -> None:
+    found.frontiers[name] = frontier_of(json.loads(text))
+
+
+def _take_profile(text: str, name: str, found: Material) -> None:
+    found.profiles[name] = typed(Profiled, json.loads(text))
+
+
+# By a key that tells the kind of a file.
+_KINDS: Mapping[str, Callable[[str, str, Material], None]] = {
+    KIND: _take_rows,
+    VALUES: _take_values,
+    "points": _take_frontier,
+    "step_seconds": _take_profile,
+}

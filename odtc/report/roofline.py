@@ -12,6 +12,7 @@ from odtc.charts.figure import figure
 from odtc.charts.rows import Dot, Line, Points
 from odtc.charts.scales import Log
 from odtc.comparison.results import Result
+from odtc.comparison.row import ComparisonRow
 from odtc.report.html import mark_of_engine, section
 
 _GIGA = 1e9
@@ -25,12 +26,16 @@ _INTRO = (
 
 def rooflines(results: Sequence[Result]) -> str:
     """A roofline for each number of threads whose ceilings were measured."""
-    known = [each for each in results if each.rate and each.rows[0].moved and each.rows[0].fma]
+    known = [each for each in results if each.rate and _has_ceilings(each.rows[0])]
     if not known:
         return ""
     threads = dict.fromkeys(each.setting.threads for each in known)
     pictures = (_picture([it for it in known if it.setting.threads == n], n) for n in threads)
     return section("roofline", "Roofline", _INTRO + "".join(map(figure, pictures)))
+
+
+def _has_ceilings(row: ComparisonRow) -> bool:
+    return all((row.moved, row.fma, row.copy))
 
 
 def _picture(results: Sequence[Result], threads: int) -> Chart:

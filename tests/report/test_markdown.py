@@ -129,5 +129,5 @@ def test_a_first_line_of_other_types_is_no_result(
     file.write_text(f"{json.dumps(said)}\n{rest}")
     output = tmp_path / "report.html"
     assert main(["report", str(file), "-o", str(output)]) == ExitCode.DATA
-    assert "the file has no results" in capsys.readouterr().err
+    assert "the results are not as odtc writes them" in capsys.readouterr().err
     assert not output.exists()

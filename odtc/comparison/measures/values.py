@@ -8,6 +8,7 @@ from typing import Any
 
 from odtc.comparison.measures.parity import disagreement
 from odtc.core.disk.row_file import RowFile
+from odtc.core.typed import typed
 
 KIND = "values"
 
@@ -58,9 +59,15 @@ def values_of_what(head: Mapping[str, Any]) -> str:
 
 
 def values_of(data: Mapping[str, Any]) -> Values:
-    """Reads a row from the form of `to_dict`."""
-    lists = {key: tuple(map(float, data[key])) for key in ("here", "there")}
-    return Values(**{**data, **lists})
+    """Reads a row from the form of `to_dict`.
+
+    Raises:
+        KeyError: something lacks.
+        ValueError: something is of another type.
+    """
+    here, there = (tuple(map(float, data[key])) for key in ("here", "there"))
+    told = {**data, "here": (), "there": ()}
+    return dataclasses.replace(typed(Values, told), here=here, there=there)
 
 
 def values_file(path: Path, identity: Mapping[str, Any]) -> RowFile[Values]:

@@ -273,6 +273,8 @@ OF_RUNS: dict[str, Cause] = {
     # reports
     "report of nothing": lambda _: ["report", "nowhere.jsonl"],
     "report of something else": report_of("battery: 80 %\n"),
+    "report of a damaged plan": report_of('{"points": [{"arena_bytes": "few"}]}\n'),
+    "report without an end": lambda _: ["report", "/dev/zero"],
     "report to a missing folder": lambda _: ["report", "x.jsonl", "-o", "missing/page.html"],
     # tuning
     "tuning for another machine": tune("--target", "android-cpu"),

@@ -1,0 +1,151 @@
+"""`odtc report` of files that others wrote: a page without their markup, or a refusal."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odtc.cli.main import main
+from odtc.core.disk.file_limits import MOST_RESULTS_BYTES
+from odtc.core.errors import DataError, ExitCode
+from odtc.report.markdown import markdown
+from odtc.report.page import page
+from odtc.report.read import read
+from tests.cli.measuring.test_profile_command import drawn
+from tests.report.material import write_frontier, write_rows
+
+MARK = '"><img src=1>'
+GONE = object()
+OTHERS = (
+    *(GONE, None, MARK, [], {}, [None], {"a": 1}, True),
+    *(-1, 0, 1.5, 10**400, 1e308, float("nan"), float("inf"), [0.0], [1e308] * 2),
+)
+
+
+def _profile(_: Path) -> list[Any]:
+    profile = drawn().to_dict() | {"samples": {}, "steps": [], "moves": [], "usage": {}}
+    return [json.loads(json.dumps(profile))]
+
+
+def _frontier(folder: Path) -> list[Any]:
+    data = json.loads(write_frontier(folder / "f.json").read_text())
+    least = [{"budget_bytes": 10, "time": 1.1}]
+    return [data | {"strategies": {"x": data["points"][:2]}, "least": least, "by_threads": {1: 5}}]
+
+
+def _rows(folder: Path) -> list[Any]:
+    head, *rows = map(json.loads, write_rows(folder / "r.jsonl").read_text().splitlines())
+    return [rows[0], head, *rows[1:3]]
+
+
+def _text(data: list[Any]) -> str:
+    first, *others = data
+    # Of rows it is the first row that is changed, not the head.
+    ordered = [others[0], first, *others[1:]] if others else data
+    return "".join(f"{json.dumps(each)}\n" for each in ordered)
+
+
+def _changed(data: Any) -> Iterator[Any]:
+    """The data with one value in another's place, or without it, at each place of it."""
+    keys = list(data) if isinstance(data, dict) else range(min(2, len(data)))
+    for key in keys:
+        for other in OTHERS:
+            copy = data.copy()
+            if other is GONE:
+                del copy[key]
+            else:
+                copy[key] = other
+            yield copy
+        if isinstance(data[key], dict | list):
+            for inner in _changed(data[key]):
+                copy = data.copy()
+                copy[key] = inner
+                yield copy
+
+
+@pytest.mark.parametrize("make", [_profile, _frontier, _rows])
+def test_a_value_of_another_type_is_shown_or_refused(
+    make: Callable[[Path], list[Any]], tmp_path: Path
+) -> None:
+    first, *others = make(tmp_path)
+    file = tmp_path / "a.json"
+    refused = shown = 0
+    for changed in _changed(first):
+        file.write_text(_text([changed, *others]))
+        try:
+            material = read([file])
+        except DataError:
+            refused += 1
+            continue
+        for text in (page(material, "x"), markdown(material, "x")):
+            shown += 1
+            assert "<img" not in text.replace("\\<img", "")
+    assert refused > 50
+    assert shown > 50
+
+
+def test_a_name_of_a_phase_is_no_markup(tmp_path: Path) -> None:
+    (data,) = _profile(tmp_path)
+    data["phases"][MARK] = data["phases"]["forward"]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(data))
+    with pytest.raises(DataError, match="is not a valid Phase"):
+        read([file])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"round": 9}, "odtc took no turn"),
+        ({"seconds": [1.0]}, "another number of steps than odtc"),
+        ({"seconds": [0.0] * 8}, "a step that took no time"),
+    ],
+)
+def test_engines_that_took_no_turns_are_refused(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    peer = next(each for each in lines[1:] if each["engine"] == "pytorch")
+    peer |= change
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    with pytest.raises(DataError, match=said):
+        read([file])
+
+
+def test_a_process_that_shrank_grew_by_nothing(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for row in lines[1:]:
+        if row["peak"]:
+            row["imported"] = 10**12
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    material = read([file])
+    assert {each.net for each in material.results if each.peak} == {0}
+    assert page(material, "x")
+
+
+@pytest.mark.parametrize("text", ["[" * 10**6, '{"points": ' + "[" * 10**6, "[1]", "7", ""])
+def test_what_is_no_object_is_no_result(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(text)
+    with pytest.raises(DataError, match="the file has no results"):
+        read([file])
+
+
+def test_a_file_without_an_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "/dev/zero"]) == ExitCode.DATA
+    assert f"more than {MOST_RESULTS_BYTES:,} bytes" in capsys.readouterr().err
+
+
+def test_files_of_one_name_are_told_apart_and_the_same_file_counts_once(tmp_path: Path) -> None:
+    files = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        files.append(write_frontier(tmp_path / name / "plan.json"))
+        files.append(write_rows(tmp_path / name / "rows.jsonl"))
+    found = read([*files, *files])
+    assert [*found.frontiers] == [str(tmp_path / "one" / "plan"), str(tmp_path / "two" / "plan")]
+    assert len(found.rows) == 2
