@@ -77,6 +77,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [*jvm, "-cp", path, "io.odtc.example.TrainOnJvmKt", str(members)]
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(command: list[str], tmp_path: Path) -> None:
     """By SIGKILL, as Android does: one step at most is lost, and the end has the same bits."""
     checkpoints = [tmp_path / name / "checkpoint" for name in ("killed", "whole")]

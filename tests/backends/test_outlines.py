@@ -92,7 +92,7 @@ def library(
         (_perceptron, "cross-entropy", TARGET),
         (_perceptron, "cross-entropy", "linux-arm64-cpu{mcpu=cortex-a76+cortex-a53}"),
         (_convolutions, "cross-entropy", TARGET),
-        (_transformer, "cross-entropy{axis=-1}", TARGET),
+        pytest.param(*(_transformer, "cross-entropy{axis=-1}", TARGET), marks=pytest.mark.slow),
     ],
 )
 def test_the_library_is_the_same(

@@ -13,6 +13,7 @@ from benchmarks.language_models.learning import Point, base_of, curves, draw, ta
 _ROUNDED, _AS_FAR = 1e-6, 10
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`")
 def test_the_perplexity_of_text_that_is_held_out_falls_as_pytorchs(tmp_path: Path) -> None:
     points = curves(base_of(120), 40, 10, tmp_path, twins=1)
@@ -35,6 +36,7 @@ def test_both_curves_are_drawn(tmp_path: Path) -> None:
     assert table_of(points).row_count == 2
 
 
+@pytest.mark.slow
 def test_it_starts_in_a_process_of_its_own() -> None:
     """In that of the tests, torchvision can be imported anyway."""
     code = "from benchmarks.language_models.learning import base_of; base_of(0)"

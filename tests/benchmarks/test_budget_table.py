@@ -78,6 +78,7 @@ def test_totals():
         totals("2GiB,few")
 
 
+@pytest.mark.slow
 def test_budgets_alone(tmp_path, monkeypatch, capsys):
     files = ("--json", str(tmp_path / "x.json"), "--picture", str(tmp_path / "x.svg"))
     options = ("--networks=digits", "--batch=32", "--runs=1", "--shares=none", "--totals=1MB")

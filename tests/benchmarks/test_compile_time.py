@@ -7,6 +7,7 @@ import pytest
 from benchmarks.compile_time.__main__ import RUNS, CompileRow, compiles
 
 
+@pytest.mark.slow
 def test_stages_make_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(RUNS) == ["cold", "again", "optimizer changed"]
     monkeypatch.delitem(RUNS, "again")

@@ -26,6 +26,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_first_choice_is_the_models(kernels: Path) -> None:
     tasks = [json.loads(path.read_text()) for path in sorted(kernels.glob("*/task.json"))]
     assert len(tasks) > 4

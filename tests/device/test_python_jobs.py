@@ -11,6 +11,7 @@ pytestmark = pytest.mark.device
 TARGET = "android-cpu"
 
 
+@pytest.mark.slow
 def test_shapes(phone: EmulatedPhone, tmp_path: Path) -> None:
     draw_shapes(tmp_path, 6, 3)
     said = job("images.py", tmp_path, TARGET, phone.url)
@@ -18,6 +19,7 @@ def test_shapes(phone: EmulatedPhone, tmp_path: Path) -> None:
     assert 0 <= best(said) <= 1
 
 
+@pytest.mark.slow
 def test_words(phone: EmulatedPhone, tmp_path: Path) -> None:
     draw_sounds(tmp_path, 60)
     said = job("keywords.py", tmp_path, TARGET, phone.url)

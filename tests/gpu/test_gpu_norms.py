@@ -22,6 +22,7 @@ from odtc.backends.gpu.rows.cut import cut_of
 from odtc.backends.gpu.rows.layer_norm import held_layer_norm, held_layer_norm_gradient, rows_of
 from odtc.backends.gpu.rows.teams import width_of
 from odtc.backends.kernels.rows.passes import Team
+from tests.fast import fast_if
 from tests.gpu.on_device import KINDS, run_kernel
 
 MACHINES = {"large": LARGE, "mali": GPUS["mali-g76"]}
@@ -129,7 +130,7 @@ def test_a_row_far_from_zero_keeps_its_digits(kind: str) -> None:
 FEW = replace(LARGE, groups=1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", fast_if("vulkan".__eq__, KINDS))
 @pytest.mark.parametrize(
     ("shape", "mean", "activation", "gpu"),
     [

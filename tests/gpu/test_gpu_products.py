@@ -80,7 +80,7 @@ def test_colours(kind: str, machine: str, taps: tuple[int, int]) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", fast_if("vulkan".__eq__, KINDS))
 @settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     # Of some channels whole slices and rows of items have one tap, of others none.

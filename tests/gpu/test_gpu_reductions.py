@@ -13,6 +13,7 @@ from odtc.backends.families import family_of
 from odtc.backends.gpu.known import GPUS
 from odtc.backends.gpu.machine import LARGE, PHONE
 from odtc.backends.targets import parse_target
+from tests.fast import fast_if
 from tests.gpu.on_device import KINDS, run_kernel
 
 FORMS: dict[str, tuple[Callable[..., relax.Expr], Callable[..., np.ndarray], str]] = {
@@ -24,7 +25,7 @@ FORMS: dict[str, tuple[Callable[..., relax.Expr], Callable[..., np.ndarray], str
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", fast_if("vulkan".__eq__, KINDS))
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("sizes", [(3, 130), (2, 20000), (2, 7)], ids=str)
 def test_of_neighbours(kind: str, name: str, sizes: tuple[int, int]) -> None:

@@ -9,6 +9,7 @@ from torch import nn
 
 from benchmarks.models.pytorch.spec import TorchModel, classes
 from odtc.backends.gpu import take_gradient
+from tests.fast import fast_if
 from tests.gpu.on_device import KINDS
 from tests.models.parity import check_parity
 
@@ -43,7 +44,7 @@ def test_rows_get_the_sums_of_their_indices(
     check_parity(model, "torchscript", tmp_path, f"host-{kind}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", fast_if("vulkan".__eq__, KINDS))
 @pytest.mark.parametrize(("length", "width"), [(1, 8), (1, 1), (33, 1), (40, 1), (65, 1)], ids=str)
 def test_few_rows_and_columns(kind: str, length: int, width: int, tmp_path: Path) -> None:
     """A launch of one item or two, and a last part of one index."""

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from odtc.frontend.weights.in_file import elements_in_files
+from tests.fast import fast_if
 
 # Of 100 MB of weights, an export takes so many times as much beside them: the first exporter leaves
 # them where they are, and they are read to be run; the second writes them into a text of their own.
@@ -49,7 +50,7 @@ print(json.dumps([exported.exporter, size, resident("VmHWM") - before]))
 """
 
 
-@pytest.mark.parametrize("exporter", ["TorchScript", "torch.export"])
+@pytest.mark.parametrize("exporter", fast_if("torch.export".__eq__, MOST))
 def test_weights_are_not_copied(exporter: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     command = [sys.executable, "-W", "ignore", "-c", EXPORT, str(path), exporter]

@@ -19,8 +19,8 @@ assert "torch" not in sys.modules
     "statement",
     [
         "from torchvision.models import resnet18",
-        "from timm.models.xception import Xception",
-        "from transformers import LlamaForCausalLM",
+        pytest.param("from timm.models.xception import Xception", marks=pytest.mark.slow),
+        pytest.param("from transformers import LlamaForCausalLM", marks=pytest.mark.slow),
         "from peft import PeftModel",
     ],
 )

@@ -29,6 +29,7 @@ def cycles(code: Code) -> tuple[float, float]:
     return code.figures[A55.name].overlapped(A55), code.figures[A76.name].overlapped(A76)
 
 
+@pytest.mark.slow
 @needs_emulated_arm()
 def test_the_default_for_phones_costs_no_core_what_other_code_costs(
     counted: Mapping[str, Code],
@@ -40,6 +41,7 @@ def test_the_default_for_phones_costs_no_core_what_other_code_costs(
     assert waiting > 1.2 * little
 
 
+@pytest.mark.slow
 @needs_emulated_arm()
 def test_each_core_runs_its_own_kernels_of_a_library_for_both(counted: Mapping[str, Code]) -> None:
     both = counted[f"{BIG}+{LITTLE}"]
@@ -50,6 +52,7 @@ def test_each_core_runs_its_own_kernels_of_a_library_for_both(counted: Mapping[s
     assert big.instructions > 1.005 * little.instructions
 
 
+@pytest.mark.slow
 @needs_emulated_arm()
 def test_losses_are_the_same_within_rounding(counted: Mapping[str, Code]) -> None:
     assert not [*differing([*counted.values()])]

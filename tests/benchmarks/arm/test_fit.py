@@ -41,6 +41,7 @@ def test_one_table_is_replaced_in_order() -> None:
         rewritten(SOURCE, "OF_NO_CORES", {})
 
 
+@pytest.mark.slow
 @needs_emulated_arm()
 def test_the_table_is_what_is_counted(tmp_path: Path) -> None:
     shapes = shapes_of(TARGET)
@@ -62,6 +63,7 @@ def test_tiles_of_small_cores_are_chosen_by_the_counts() -> None:
     assert not any(each.counted.cycles for each in others)
 
 
+@pytest.mark.slow
 @needs_emulated_arm()
 def test_products_are_counted_with_other_choices() -> None:
     cores = (CORES["Cortex-A55"], CORES["Cortex-A76"])

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks.gpu import layouts
+from tests.fast import fast_if
 from tests.gpu.on_device import KINDS
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", fast_if("opencl".__eq__, KINDS))
 def test_a_row_for_each_chain(kind: str, tmp_path: Path) -> None:
     folder, file, picture = (tmp_path / name for name in ("steps", "found.json", "found.svg"))
     layouts.prepare(folder, f"host-{kind}", 2, "16x4")

@@ -25,7 +25,11 @@ MACHINES = {NATIVE: None, SANITIZED: None, ARM: "aarch64"}
 
 
 @pytest.fixture(
-    params=[NATIVE, SANITIZED, pytest.param(ARM, marks=[needs_emulated_arm(), pytest.mark.device])]
+    params=[
+        NATIVE,
+        pytest.param(SANITIZED, marks=pytest.mark.slow),
+        pytest.param(ARM, marks=[needs_emulated_arm(), pytest.mark.device, pytest.mark.slow]),
+    ]
 )
 def server(request) -> str:
     return request.param

@@ -20,6 +20,7 @@ from odtc.passes.contract import run_pipeline, tvm_passes
 from odtc.passes.ir.bindings import bindings_of
 from odtc.passes.kernel.bind_loops import BindLoops
 from odtc.passes.kernel.group_updates import GroupUpdates
+from tests.fast import fast_if
 from tests.gpu.on_device import KINDS
 from tests.passes.memory.assigning import assign_kernel
 
@@ -36,9 +37,11 @@ def trained(artifact: odtc.Artifact) -> dict[str, np.ndarray]:
     return trainer.parameters()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", fast_if("vulkan".__eq__, KINDS))
 @pytest.mark.parametrize(
-    "update", [odtc.Update(odtc.SGD(momentum=0.9)), UPDATE], ids=["sgd", "all"]
+    "update",
+    [pytest.param(odtc.Update(odtc.SGD(momentum=0.9)), marks=pytest.mark.slow), UPDATE],
+    ids=["sgd", "all"],
 )
 def test_steps_have_the_same_bits_in_fewer_calls(
     kind: str, update: odtc.Update, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from odtc.runtime_rpc.engines.native import NativeEngine
 from odtc.runtime_rpc.native.binding import NativeTrainer
 from odtc.runtime_rpc.native.interface import loaded_gpu_runtime
 from odtc.runtime_rpc.native.on_gpu import OnGpu
+from tests.fast import fast_if
 from tests.native.on_gpu.same_run import KINDS, assert_close
 from tests.native.parity import unpacked
 from tests.runtime_rpc.lengths.languages import (
@@ -35,7 +36,7 @@ TAKEN = (4, 4, 12, 12, 4, 12, 12)
 LR = 0.1
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=fast_if("vulkan".__eq__, KINDS))
 def artifact(request, tmp_path_factory: pytest.TempPathFactory) -> odtc.Artifact:
     path = save(MODULE, tmp_path_factory.mktemp("lengths") / "decoder.onnx")
     options = {"batch": BATCH, "loss": LOSS, "optimizer": odtc.SGD(momentum=0.9)}

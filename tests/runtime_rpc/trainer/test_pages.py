@@ -24,6 +24,7 @@ from odtc.runtime_rpc.pages import Pages
 from odtc.runtime_rpc.sessions.local import LocalSession
 from odtc.runtime_rpc.sessions.remote import RemoteSession
 from odtc.runtime_rpc.sessions.session import Session
+from tests.fast import fast_if
 from tests.numeric.plans.test_memory_budget import tower
 from tests.runtime_rpc.own_server import serving
 
@@ -130,7 +131,9 @@ def in_its_library(_: str) -> Iterator[Session]:
     yield WithoutPages()
 
 
-WHERE = pytest.mark.parametrize("where", [of_odtc, of_tvm, in_its_library])
+WHERE = pytest.mark.parametrize(
+    "where", fast_if(lambda where: where is of_odtc, [of_odtc, of_tvm, in_its_library])
+)
 
 
 @WHERE
