@@ -63,9 +63,11 @@ def values_of(data: Mapping[str, Any]) -> Values:
 
     Raises:
         KeyError: something lacks.
-        ValueError: something is of another type.
+        ValueError: something is of another type, or there are no losses, or more of one device.
     """
     here, there = (tuple(map(float, data[key])) for key in ("here", "there"))
+    if not len(here) == len(there) > 0:
+        raise ValueError(f"{len(there)} losses there and {len(here)} here")
     told = {**data, "here": (), "there": ()}
     return dataclasses.replace(typed(Values, told), here=here, there=there)
 

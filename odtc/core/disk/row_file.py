@@ -40,7 +40,7 @@ def parse_rows(
     try:
         head, *lines = map(json.loads, text.splitlines())
         return head[kind], [read(line) for line in lines]
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no rows of a {kind}") from error
 
 
