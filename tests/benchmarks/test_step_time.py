@@ -97,6 +97,9 @@ def test_a_mismatch_ends_the_comparison(comparison):
 
 def test_a_loss_that_is_not_a_number_is_a_mismatch():
     assert disagreement([math.nan] * 3, [1.0] * 3)
+    # Two that overflow at the same step have shown nothing.
+    for loss in (math.nan, math.inf):
+        assert disagreement([1.0, loss], [1.0, loss])
 
 
 def test_an_engine_that_stands_still_is_a_mismatch():
