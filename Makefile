@@ -110,7 +110,7 @@ $(MADE):
 			exit 0
 		fi
 	done
-	echo 'odtc needs Python 3.11: neither python3.11 nor python3 is that. Install it (Debian:' \
+	echo 'make setup needs Python 3.11: neither python3.11 nor python3 is that. Install it (Debian:' \
 		'python3.11 and python3.11-venv), then run make again.' >&2
 	exit 1
 

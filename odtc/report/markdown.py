@@ -48,7 +48,7 @@ def markdown(material: Material, title: str) -> str:
 _KEY = (
     "A time is the median of odtc's training steps; a peer's is the median of its time over",
     "odtc's in the same turn, with quartiles. Memory is what a process grew by since its imports.",
-    'Above 1, odtc is better. "Where odtc loses" has all that was measured and is worse with odtc,',
+    'Above 1, odtc is better. "Where odtc loses" names every row below it that is worse with odtc,',
     f"with the peer's value over odtc's. {ABSENT}",
 )
 
