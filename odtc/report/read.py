@@ -141,7 +141,10 @@ def _whole(text: str) -> str:
 
 
 def _take_frontier(text: str, name: str, found: Material) -> None:
-    found.frontiers[name] = frontier_of(json.loads(text))
+    frontier = frontier_of(json.loads(text))
+    if not frontier.points:
+        raise ValueError("a plan without points")
+    found.frontiers[name] = frontier
 
 
 def _take_profile(text: str, name: str, found: Material) -> None:

@@ -158,7 +158,10 @@ def test_steps_have_the_losses_of_those_that_read_buffers(
     assert sum(found.values()) > 0 == sum(nothing.values())
 
 
-@pytest.mark.parametrize(("kind", "gpu"), fast_if(HALVES[-1].__eq__, HALVES))
+@pytest.mark.parametrize(
+    ("kind", "gpu"),
+    [*(pytest.param(*each, marks=pytest.mark.slow) for each in HALVES[:-1]), HALVES[-1]],
+)
 @pytest.mark.parametrize("name", fast_if("lenet".__eq__, ["lenet", "bert_base"]))
 def test_steps_in_mixed_precision(
     kind: str, gpu: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
