@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 _ROOT = Path(__file__).parents[1]
 
 _CONFTEST = """
@@ -80,7 +78,6 @@ def run(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_each_hang_is_named_and_all_others_run(tmp_path: Path) -> None:
     said = run(tmp_path, "-n", "2", "--dist", "loadfile")
     for name, function in _HANGS.items():

@@ -1,6 +1,7 @@
 """Results of all rounds: ratios turn by turn, and whether rounds agree."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -168,8 +169,12 @@ def check_turns(rows: Sequence[ComparisonRow]) -> None:
     """Checks that engines took turns with odtc.
 
     Raises:
-        ValueError: odtc lacks in a round, or an engine that trained took another number of steps.
+        ValueError: odtc lacks in a round, an engine has two rows in one, or one that trained took
+            another number of steps.
     """
+    for (at, number, engine), count in Counter(map(_turn, rows)).items():
+        if count > 1:
+            raise ValueError(f"{at.text()}, round {number}: {engine} took {count} turns")
     ours = {(row.setting, row.round): row for row in rows if row.engine == OURS}
     for row in rows:
         own = ours.get((row.setting, row.round))
@@ -179,6 +184,10 @@ def check_turns(rows: Sequence[ComparisonRow]) -> None:
         both = row.outcome is own.outcome is Outcome.TRAINED
         if both and len(row.seconds) != len(own.seconds):
             raise ValueError(f"{where}: {row.engine} took another number of steps than odtc")
+
+
+def _turn(row: ComparisonRow) -> tuple[Setting, int, str]:
+    return row.setting, row.round, row.engine
 
 
 def by_setting(results: Sequence[Result]) -> list[tuple[Setting, list[Result]]]:

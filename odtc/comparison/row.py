@@ -8,7 +8,7 @@ from typing import Any
 
 from odtc.comparison.outcome import Outcome
 from odtc.core.disk.row_file import RowFile
-from odtc.core.typed import typed
+from odtc.core.typed import any_floats, typed
 
 KIND = "comparison"
 
@@ -99,14 +99,17 @@ def row_of(data: Mapping[str, Any]) -> ComparisonRow:
 
     Raises:
         KeyError: something lacks.
-        ValueError: something is of another type, or a step took no time.
+        ValueError: something is of another type, a step took no time, or processor times are not
+            those of the steps.
     """
     told = {key: data[key] for key in ComparisonRow.__dataclass_fields__}
     # Losses alone may be NaN, or negative.
-    losses = tuple(map(float, told.pop("losses")))
+    losses = any_floats(told.pop("losses"))
     row = replace(typed(ComparisonRow, told), losses=losses)
     if not all(row.seconds):
-        raise ValueError("a step that took no time")
+        raise ValueError("seconds: a step that took no time")
+    if row.cpu_seconds and len(row.cpu_seconds) != len(row.seconds):
+        raise ValueError(f"cpu_seconds: {len(row.cpu_seconds)} of {len(row.seconds)} steps")
     return row
 
 

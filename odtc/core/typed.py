@@ -1,7 +1,7 @@
 """JSON that others wrote, read as the type that it should have.
 
-Numbers are amounts, as bytes, seconds and counts are: finite, not negative, and below `LARGEST`, so
-that what is reckoned with them is finite too.
+Numbers are amounts, as bytes, seconds and counts are: 0, or from `SMALLEST` to `LARGEST`, so that
+what is reckoned with them is finite too.
 """
 
 import reprlib
@@ -11,7 +11,7 @@ from enum import Enum
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-LARGEST = 2**63
+SMALLEST, LARGEST = 1e-30, 2**63
 
 
 def typed(of: Any, data: Any) -> Any:
@@ -26,7 +26,7 @@ def typed(of: Any, data: Any) -> Any:
         A value of the type.
 
     Raises:
-        ValueError: `data` has another type, or a number is no amount.
+        ValueError: `data` has another type, a number is no amount, or a text is no Unicode.
     """
     origin = get_origin(of)
     if origin in (Union, UnionType):
@@ -39,12 +39,31 @@ def typed(of: Any, data: Any) -> Any:
         return of(data)
     if not (_is_amount(of, data) if of in (int, float) else isinstance(data, of)):
         raise _wrong(of, data)
+    if isinstance(data, str):
+        # A half of a pair of surrogates can be written nowhere.
+        data.encode()
     return data
 
 
+def any_floats(data: Any) -> tuple[float, ...]:
+    """Reads numbers that may be negative, infinite or NaN, as losses are.
+
+    Raises:
+        ValueError: it is no list of numbers.
+    """
+    if not isinstance(data, list | tuple) or not all(map(_is_number, data)):
+        raise ValueError(f"{reprlib.repr(data)} are no numbers")
+    return tuple(map(float, data))
+
+
+def _is_number(data: Any) -> bool:
+    return isinstance(data, int | float) and not isinstance(data, bool)
+
+
 def _is_amount(of: Any, data: Any) -> bool:
-    kinds = (int, float) if of is float else int
-    return isinstance(data, kinds) and not isinstance(data, bool) and 0 <= data < LARGEST
+    if not _is_number(data) or (of is int and not isinstance(data, int)):
+        return False
+    return data == 0 or SMALLEST <= data < LARGEST
 
 
 def _one_of(kinds: tuple[Any, ...], data: Any) -> Any:
@@ -53,7 +72,7 @@ def _one_of(kinds: tuple[Any, ...], data: Any) -> Any:
             return typed(of, data)
         except ValueError:
             continue
-    raise _wrong(kinds, data)
+    raise ValueError(f"{reprlib.repr(data)} is no {' or '.join(map(_name, kinds))}")
 
 
 def _many(origin: Any, of: tuple[Any, ...], data: Any) -> Any:
@@ -74,11 +93,18 @@ def _record(of: Any, data: Any) -> Any:
     hints, values = get_type_hints(of), {}
     for each in fields(of):
         if each.name in data:
-            values[each.name] = typed(hints[each.name], data[each.name])
+            try:
+                values[each.name] = typed(hints[each.name], data[each.name])
+            except ValueError as error:
+                raise ValueError(f"{each.name}: {error}") from error
         elif each.default is MISSING and each.default_factory is MISSING:
-            raise ValueError(f"a {of.__name__} without {each.name}")
+            raise ValueError(f"{each.name} is missing")
     return of(**values)
 
 
 def _wrong(of: Any, data: Any) -> ValueError:
-    return ValueError(f"{reprlib.repr(data)} is no {getattr(of, '__name__', of)}")
+    return ValueError(f"{reprlib.repr(data)} is no {_name(of)}")
+
+
+def _name(of: Any) -> str:
+    return of.__name__.strip("_")

@@ -87,6 +87,9 @@ def _file(title: str, head: Mapping[str, Any], results: Sequence[Result]) -> Ite
     yield f"## {title}"
     yield ""
     yield _where(head)
+    if not results:
+        yield from ("", "No rows: the comparison ended before its first round did.")
+        return
     yield from _doubts(results)
     yield from _section("Where odtc loses", _losses(results))
     yield from _section("On average", _means(results))

@@ -112,19 +112,19 @@ def _curves(threads: int, lines: Mapping[str, Sequence[tuple[float, float]]]) ->
     )
 
 
-def frontier(name: str, found: Frontier) -> str:
+def frontier(anchor: str, name: str, found: Frontier) -> str:
     """Returns the section on the time that each budget costs, by the plan."""
     body = figure(frontier_chart(found, f"Memory and time of {name}"))
     beside = (found.parameter_bytes + found.optimizer_bytes) / _MB
     body += f'<p class="quiet">Beside a budget: {beside:,.1f} MB of parameters and state.</p>'
-    return section(f"frontier-{escape(name)}", f"Budgets of {name}", body)
+    return section(anchor, f"Budgets of {name}", body)
 
 
-def profile(name: str, found: Profiled) -> str:
+def profile(anchor: str, name: str, found: Profiled) -> str:
     """Returns the section on the time of a step by operator."""
     if found.emulated:
         stamp = '<p class="warn">Emulated: these times are not a measurement, and not shown.</p>'
-        return section(f"profile-{escape(name)}", f"Operators of {name}", stamp)
+        return section(anchor, f"Operators of {name}", stamp)
     parts = {kind: each.seconds * _MS for kind, each in found.phases.items()}
     scale = Linear((max(parts.values(), default=0) or 1.0) * 1.06)
     strips = [
@@ -144,8 +144,8 @@ def profile(name: str, found: Profiled) -> str:
     ]
     heads = ("_operator", "_part", "ms", "% of the step", "_kernel")
     body = chart("Parts of a step", f"ms, on {found.device}", scale, strips)
-    body += table(f"operators-{escape(name)}", heads, rows, "Operators")
-    return section(f"profile-{escape(name)}", f"Operators of {name}", body)
+    body += table(f"operators-of-{anchor}", heads, rows, "Operators")
+    return section(anchor, f"Operators of {name}", body)
 
 
 def published(heads: Sequence[Mapping[str, Any]]) -> str:

@@ -1,12 +1,15 @@
 """The page as a whole."""
 
 import json
+import math
 from html import escape
 from importlib.resources import files
+from typing import Any
 
 from odtc.charts import chart as charts
 from odtc.charts import figure as figures
 from odtc.comparison.measures.measure import cpu_text
+from odtc.comparison.row import ComparisonRow
 from odtc.report import model_sections, sections
 from odtc.report.read import Material
 from odtc.report.roofline import rooflines
@@ -62,12 +65,16 @@ def page(material: Material, title: str) -> str:
     roof = rooflines(results)
     if roof:
         parts["roofline"] = ("Roofline", roof)
-    for name, artifact in material.artifacts.items():
-        parts[f"skyline-{name}"] = (f"Memory of {name}", skyline(name, artifact))
-    for name, data in material.frontiers.items():
-        parts[f"frontier-{name}"] = (f"Budgets of {name}", model_sections.frontier(name, data))
-    for name, data in material.profiles.items():
-        parts[f"profile-{name}"] = (f"Operators of {name}", model_sections.profile(name, data))
+    # Names of files are no anchors: they may have any letter.
+    for number, (name, artifact) in enumerate(material.artifacts.items()):
+        at = f"skyline-{number}"
+        parts[at] = (f"Memory of {name}", skyline(at, name, artifact))
+    for number, (name, found) in enumerate(material.frontiers.items()):
+        at = f"frontier-{number}"
+        parts[at] = (f"Budgets of {name}", model_sections.frontier(at, name, found))
+    for number, (name, profiled) in enumerate(material.profiles.items()):
+        at = f"profile-{number}"
+        parts[at] = (f"Operators of {name}", model_sections.profile(at, name, profiled))
     if results:
         parts["all"] = ("Everything", sections.everything(results))
     if material.values:
@@ -101,10 +108,16 @@ def _subtitle(material: Material) -> str:
 def _embedded(material: Material) -> str:
     """Heads and rows with their raw samples; no text can end the script that holds them."""
     data = [
-        {"head": head, "rows": [row.to_dict() for row in rows]}
+        {"head": head, "rows": [_finite(row) for row in rows]}
         for head, rows in zip(material.heads, material.rows, strict=True)
     ]
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _finite(row: ComparisonRow) -> dict[str, Any]:
+    """A row as JSON knows it, which has no NaN."""
+    losses = [loss if math.isfinite(loss) else None for loss in row.losses]
+    return row.to_dict() | {"losses": losses}
 
 
 def _resource(name: str) -> str:

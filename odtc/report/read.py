@@ -1,10 +1,11 @@
 """Material of a page: rows, the JSON of `odtc plan` and `odtc profile`, and artifacts."""
 
 import json
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from odtc.comparison.row import KIND, ComparisonRow, row_of
 from odtc.core.disk.file_limits import MOST_RESULTS_BYTES
 from odtc.core.disk.row_file import parse_rows
 from odtc.core.errors import DataError
+from odtc.core.printable import printable
 from odtc.core.typed import typed
 from odtc.driver.frontier import Frontier, frontier_of
 from odtc.report.heads import check_head
@@ -31,6 +33,7 @@ class Material:
     Attributes:
         heads: of files of rows: machine, versions, and how it was measured.
         rows: of all files.
+        names: of these files.
         values: of files of values without times: the head and the rows of each.
         frontiers: of `odtc plan --json`, by the names of their files.
         profiles: of `odtc profile --json`, likewise.
@@ -39,6 +42,7 @@ class Material:
 
     heads: list[Mapping[str, Any]] = field(default_factory=list)
     rows: list[list[ComparisonRow]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     values: list[tuple[Mapping[str, Any], list[Values]]] = field(default_factory=list)
     frontiers: dict[str, Frontier] = field(default_factory=dict)
     profiles: dict[str, Profiled] = field(default_factory=dict)
@@ -46,8 +50,19 @@ class Material:
 
     @property
     def results(self) -> list[Result]:
-        """Results of each file by itself: engines of two files took no turns with each other."""
-        return [result for rows in self.rows for result in results_of(rows)]
+        """Results of each file by itself: engines of two files took no turns with each other.
+
+        Of a setting that several files have, the model's name says which file it is of.
+        """
+        of = Counter(setting for rows in self.rows for setting in {row.setting for row in rows})
+        found: list[Result] = []
+        for name, rows in zip(self.names, self.rows, strict=True):
+            found += results_of(_of_file(row, name) if of[row.setting] > 1 else row for row in rows)
+        return found
+
+
+def _of_file(row: ComparisonRow, name: str) -> ComparisonRow:
+    return replace(row, setting=replace(row.setting, model=f"{row.setting.model} ({name})"))
 
 
 def read(paths: list[Path]) -> Material:
@@ -59,16 +74,23 @@ def read(paths: list[Path]) -> Material:
     """
     found = Material()
     # A file that is given twice is one: its rows would count twice.
-    once = list({path.resolve(): path for path in paths}.values())
-    stems = Counter(path.stem for path in once)
-    for path in once:
-        name = path.stem if stems[path.stem] == 1 else str(path.with_suffix(""))
+    once = list({os.path.realpath(path): path for path in paths}.values())
+    for path, name in zip(once, _names(once), strict=True):
         content = _read(path)
         if content == _ZIP:
             found.artifacts[name] = load(path)
         else:
             _take(content, path, name, found)
     return found
+
+
+def _names(paths: Sequence[Path]) -> Sequence[str]:
+    """The stems of paths, or as little more of them as tells them apart."""
+    names, count = [path.stem for path in paths], 0
+    while len({*names}) < len(names):
+        count += 1
+        names = ["/".join(path.absolute().parts[-count:]) for path in paths]
+    return [printable(name) for name in names]
 
 
 def _read(path: Path) -> bytes:
@@ -92,8 +114,9 @@ def _take(content: bytes, path: Path, name: str, found: Material) -> None:
             where=str(path),
             hint="give files that odtc wrote",
         )
-    text = content.decode("utf-8", "replace")
-    take = next((take for kind, take in _KINDS.items() if kind in _keys(text)), None)
+    text = content.decode("utf-8-sig", "replace")
+    keys = _keys(text)
+    take = next((take for kind, take in _KINDS.items() if kind in keys), None)
     if take is None:
         raise DataError(
             "the file has no results",
@@ -121,12 +144,13 @@ def _keys(text: str) -> Iterable[str]:
     return ()
 
 
-def _take_rows(text: str, _: str, found: Material) -> None:
+def _take_rows(text: str, name: str, found: Material) -> None:
     head, rows = parse_rows(_whole(text), KIND, row_of)
     check_head(head, KIND)
     check_turns(rows)
     found.heads.append(head)
     found.rows.append(rows)
+    found.names.append(name)
 
 
 def _take_values(text: str, _: str, found: Material) -> None:

@@ -10,7 +10,7 @@ from odtc.report.html import section
 _MB = 1e6
 
 
-def skyline(name: str, artifact: Artifact) -> str:
+def skyline(anchor: str, name: str, artifact: Artifact) -> str:
     """Draws the memory of an artifact's step, call by call."""
     memory, plan = artifact.memory, artifact.memory.plan
     beside = (memory.parameter_bytes + memory.optimizer_bytes) / _MB
@@ -21,4 +21,4 @@ def skyline(name: str, artifact: Artifact) -> str:
         f"Batch {artifact.manifest.batch}, {escape(artifact.manifest.target)}.</p>"
     )
     body += figure(chart_of(plan, "Tensors in the arena"))
-    return section(f"skyline-{escape(name)}", f"Memory of {name}", body)
+    return section(anchor, f"Memory of {name}", body)

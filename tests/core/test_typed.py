@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odtc.core.typed import LARGEST, typed
+from odtc.core.typed import LARGEST, any_floats, typed
 
 
 class Colour(StrEnum):
@@ -55,6 +55,8 @@ def test_json_becomes_the_type() -> None:
         (float, None),
         (bool, 1),
         (str, 1),
+        (str, "\ud800"),
+        (float, 1e-31),
         (Colour, "blue"),
         (Colour, []),
         (float | None, "x"),
@@ -70,7 +72,7 @@ def test_json_becomes_the_type() -> None:
     ],
 )
 def test_anything_else_is_refused(of: Any, data: object) -> None:
-    with pytest.raises(ValueError, match=r"is no |is not |without |invalid literal"):
+    with pytest.raises(ValueError, match=r"is no |is not |is missing|invalid literal|surrogates"):
         typed(of, data)
 
 
@@ -78,3 +80,18 @@ def test_the_message_is_short() -> None:
     with pytest.raises(ValueError, match="is no int") as caught:
         typed(int, "x" * 10**6)
     assert len(str(caught.value)) < 100
+
+
+def test_what_is_wrong_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^leaves: size: 'large' is no int$"):
+        typed(Tree, {"name": "oak", "leaves": [{"size": "large"}]})
+
+
+@pytest.mark.parametrize("data", ["12", {"1": 2}, [True], ["1"], [None], 1])
+def test_other_things_are_no_numbers(data: object) -> None:
+    with pytest.raises(ValueError, match="are no numbers"):
+        any_floats(data)
+
+
+def test_numbers_may_be_any() -> None:
+    assert any_floats([-1, float("inf")]) == (-1.0, float("inf"))

@@ -1,6 +1,7 @@
 """`odtc report` of files that others wrote: a page without their markup, or a refusal."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,13 @@ def test_a_name_of_a_phase_is_no_markup(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"round": 9}, "odtc took no turn"),
-        ({"seconds": [1.0]}, "another number of steps than odtc"),
+        ({"seconds": [1.0], "cpu_seconds": []}, "another number of steps than odtc"),
+        ({"cpu_seconds": [1.0]}, "cpu_seconds: 1 of 8 steps"),
+        ({"engine": "odtc"}, "odtc took 2 turns"),
+        ({"losses": "123"}, "'123' are no numbers"),
+        ({"losses": [True]}, "are no numbers"),
+        ({"reason": "\ud800"}, "line 5 of a comparison: reason: .*surrogates not allowed"),
+        ({"copy": 5e-324}, "copy: 5e-324 is no float"),
         ({"seconds": [0.0] * 8}, "a step that took no time"),
     ],
 )
@@ -147,12 +154,112 @@ def test_a_file_without_an_end_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert f"more than {MOST_RESULTS_BYTES:,} bytes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("change", [{"copy": 0}, {"moved": 0}, {"fma": 0}])
+def test_without_a_ceiling_there_is_no_roof(change: dict[str, int], tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    head, *rows = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text(
+        "".join(f"{json.dumps(each)}\n" for each in [head, *(r | change for r in rows)])
+    )
+    assert 'id="roofline"' not in page(read([file]), "x")
+
+
+def test_a_row_of_lists_without_an_end_is_named(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    head = file.read_text().split("\n", 1)[0]
+    file.write_text(f"{head}\n{'[' * 10**6}\n")
+    with pytest.raises(DataError, match="line 2 of a comparison"):
+        read([file])
+
+
+@pytest.mark.parametrize("name", ["x.md", "x.html"])
+def test_a_comparison_that_ended_before_its_first_row(name: str, tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    file.write_text(file.read_text().split("\n", 1)[0] + "\n")
+    assert main(["report", str(file), "-o", str(tmp_path / name)]) == ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": []},
+        {"rows": [["x"]]},
+        {"heads": [1, 2, 3]},
+        {"rows": [["a", "b", 10**400]]},
+        {"rows": [["a", "b", float("nan")]]},
+    ],
+)
+def test_published_tables_have_rows_as_long_as_their_heads(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    head, rest = file.read_text().split("\n", 1)
+    said = json.loads(head)
+    said["comparison"]["suite"]["published"][0] |= change
+    file.write_text(f"{json.dumps(said)}\n{rest}")
+    with pytest.raises(DataError, match="not as odtc writes them"):
+        read([file])
+
+
+def test_other_ends_of_lines_and_marks_of_order_are_read(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    text = file.read_text().replace('"reason": ""', '"reason": "\u2028"').replace("\n", "\r\n\r\n")
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert len(read([file]).results) == len(read([write_rows(tmp_path / "b.jsonl")]).results)
+
+
+def test_a_page_says_of_which_file_a_setting_is(tmp_path: Path) -> None:
+    """Two runs of one suite, in one of which PyTorch takes twice as long."""
+    first, second = (write_rows(tmp_path / f"{name}.jsonl") for name in ("first", "second"))
+    lines = [json.loads(line) for line in second.read_text().splitlines()]
+    for row in lines[1:]:
+        if row["engine"] == "pytorch":
+            row["seconds"] = [2 * each for each in row["seconds"]]
+    second.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    found = {
+        each.setting.model: each.step.median
+        for each in read([first, second]).results
+        if each.engine == "pytorch" and each.setting.batch == 1 and each.step
+    }
+    assert found["resnet50 (second)"] == pytest.approx(2 * found["resnet50 (first)"])
+    assert "resnet50 (first)" in page(read([first, second]), "x")
+
+
+def test_losses_that_are_not_finite_leave_the_page_json(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "a.jsonl")
+    head, *rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows[0]["losses"] = [1.0, float("nan")]
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in [head, *rows]))
+    text = page(read([file]), "x").split('id="data">')[1].split("</script>")[0]
+    assert "NaN" not in text
+    assert json.loads(text)[0]["rows"][0]["losses"] == [1.0, None]
+
+
+def test_names_of_files_may_have_any_letter(tmp_path: Path) -> None:
+    file = os.fsencode(write_frontier(tmp_path / "f.json"))
+    other = file.replace(b"f.json", b'\xff "<#\n.json')
+    os.rename(file, other)
+    output = tmp_path / "x.html"
+    assert main(["report", os.fsdecode(other), "-o", str(output)]) == ExitCode.OK
+    text = output.read_text()
+    assert 'href="#frontier-0"' in text
+    assert 'id="frontier-0"' in text
+
+
+def test_a_link_to_itself_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "a")
+    with pytest.raises(DataError, match="cannot be read"):
+        read([tmp_path / "a"])
+
+
 def test_files_of_one_name_are_told_apart_and_the_same_file_counts_once(tmp_path: Path) -> None:
+    files = [write_frontier(tmp_path / name) for name in ("plan.4", "plan.8")]
+    assert [*read(files).frontiers] == ["plan.4", "plan.8"]
     files = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         files.append(write_frontier(tmp_path / name / "plan.json"))
         files.append(write_rows(tmp_path / name / "rows.jsonl"))
     found = read([*files, *files])
-    assert [*found.frontiers] == [str(tmp_path / "one" / "plan"), str(tmp_path / "two" / "plan")]
-    assert len(found.rows) == 2
+    assert [*found.frontiers] == ["one/plan.json", "two/plan.json"]
+    assert found.names == ["one/rows.jsonl", "two/rows.jsonl"]

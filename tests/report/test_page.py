@@ -160,7 +160,7 @@ def test_each_model_has_its_samples(text: str) -> None:
 
 def test_the_memory_of_an_artifact_is_drawn(files: list[Path], text: str) -> None:
     plan = load(files[-1]).memory.plan
-    part = text.split('id="skyline-d"')[1].split("</section>", maxsplit=1)[0]
+    part = text.split('id="skyline-0"')[1].split("</section>", maxsplit=1)[0]
     assert part.count('%" stroke-width=') == len(plan.tensors)
     assert f"An arena of {plan.arena_bytes / 1e6:,.1f} MB" in part
 

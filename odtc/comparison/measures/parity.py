@@ -24,7 +24,8 @@ def disagreement(losses: Sequence[float], expected: Sequence[float]) -> str:
 
 
 def _are_close(losses: Sequence[float], expected: Sequence[float]) -> bool:
-    changes = np.subtract(losses, losses[0]), np.subtract(expected, expected[0])
+    with np.errstate(over="ignore"):
+        changes = np.subtract(losses, losses[0]), np.subtract(expected, expected[0])
     return np.allclose(
         losses, expected, rtol=PARITY_TOLERANCE, atol=PARITY_TOLERANCE
     ) and np.allclose(*changes, rtol=PROGRESS_TOLERANCE, atol=ROUNDING * abs(expected[0]))

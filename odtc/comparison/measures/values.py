@@ -8,7 +8,7 @@ from typing import Any
 
 from odtc.comparison.measures.parity import disagreement
 from odtc.core.disk.row_file import RowFile
-from odtc.core.typed import typed
+from odtc.core.typed import any_floats, typed
 
 KIND = "values"
 
@@ -65,7 +65,7 @@ def values_of(data: Mapping[str, Any]) -> Values:
         KeyError: something lacks.
         ValueError: something is of another type, or there are no losses, or more of one device.
     """
-    here, there = (tuple(map(float, data[key])) for key in ("here", "there"))
+    here, there = (any_floats(data[key]) for key in ("here", "there"))
     if not len(here) == len(there) > 0:
         raise ValueError(f"{len(there)} losses there and {len(here)} here")
     told = {**data, "here": (), "there": ()}

@@ -41,7 +41,7 @@ holds each as a message of its own. Of longer ones only the shape is inferred.""
 MOST_CONFIG_BYTES = 64 << 10
 """Of an options file, `odtc.toml`: some thousand lines."""
 
-MOST_RESULTS_BYTES = 256 << 20
+MOST_RESULTS_BYTES = 32 << 20
 """Of a file of `odtc report`, which is read whole: a suite's rows have some hundred kilobytes."""
 
 MOST_PROJECT_BYTES = 1 << 20

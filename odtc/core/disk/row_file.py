@@ -22,6 +22,8 @@ class AsDict(Protocol):
 
 
 Row = TypeVar("Row", bound=AsDict)
+# What a line that is no row ends in.
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def parse_rows(
@@ -37,11 +39,24 @@ def parse_rows(
     Raises:
         ValueError: it is no such file.
     """
-    try:
-        head, *lines = map(json.loads, text.splitlines())
-        return head[kind], [read(line) for line in lines]
-    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"no rows of a {kind}") from error
+    rows: list[Row] = []
+    head: Mapping[str, Any] | None = None
+    # Texts of JSON may have the other ends of lines that Unicode knows.
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line)
+            if head is None:
+                head = data[kind]
+            else:
+                rows.append(read(data))
+        except _WRONG as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise ValueError(f"line {number} of a {kind}: {what}") from error
+    if head is None:
+        raise ValueError(f"no line of a {kind}")
+    return head, rows
 
 
 class RowFile(Generic[Row]):
