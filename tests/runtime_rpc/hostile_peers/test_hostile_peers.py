@@ -243,25 +243,30 @@ def many(at: At, sources: list[str]) -> Iterator[list[socket.socket]]:
     ],
 )
 def test_who_waited_longest_goes_when_there_are_too_many(
-    url: str, at: At, sources: list[str], reason: str
+    server: str, tmp_path: Path, sources: list[str], reason: str
 ) -> None:
-    """And no newcomer, nor the client of a session."""
-    session = odtc.connect(url, Limits(beat=0.2, request=10))
-    assert isinstance(session, RemoteSession)
-    assert session.watchdog
-    watch = greet(at, 10)
-    key = session.watchdog._match
-    assert wire.ask(watch, {"ask": "beat", "session": key})["alive"]
-    each = (bounds.PEERS + 200) // len(sources)
-    with many(at, [source for source in sources for _ in range(each)]) as peers:
-        assert why(rest(peers[0])) == reason
-        assert status(at)["busy"] is True
+    """And no newcomer, nor the client of a session.
+
+    Its signs of life wait behind all of them, for longer than other sessions of this file may.
+    """
+    with serving(tmp_path / "sessions", server=server) as running:
+        at = address(running)
+        session = odtc.connect(running, Limits(beat=0.2, request=10))
+        assert isinstance(session, RemoteSession)
+        assert session.watchdog
+        watch = greet(at, 10)
+        key = session.watchdog._match
         assert wire.ask(watch, {"ask": "beat", "session": key})["alive"]
-        assert session.info()["machine"]
-        peers[-1].sendall(GREETED)
-        assert wire.ask(peers[-1], {"ask": "status"})["busy"] is True
-    watch.close()
-    session.close()
+        each = (bounds.PEERS + 200) // len(sources)
+        with many(at, [source for source in sources for _ in range(each)]) as peers:
+            assert why(rest(peers[0])) == reason
+            assert status(at)["busy"] is True
+            assert wire.ask(watch, {"ask": "beat", "session": key})["alive"]
+            assert session.info()["machine"]
+            peers[-1].sendall(GREETED)
+            assert wire.ask(peers[-1], {"ask": "status"})["busy"] is True
+        watch.close()
+        session.close()
 
 
 def test_a_server_without_files_takes_them_back(server: str, tmp_path: Path) -> None:
