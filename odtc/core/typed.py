@@ -11,7 +11,10 @@ from enum import Enum
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from odtc.core.printable import with_article
+
 SMALLEST, LARGEST = 1e-30, 2**63
+_BOUNDS = {int: " from 0 to 2**63", float: f" that is 0, or from {SMALLEST:g} to 2**63"}
 
 
 def typed(of: Any, data: Any) -> Any:
@@ -52,7 +55,7 @@ def any_floats(data: Any) -> tuple[float, ...]:
         ValueError: it is no list of numbers.
     """
     if not isinstance(data, list | tuple) or not all(map(_is_number, data)):
-        raise ValueError(f"{reprlib.repr(data)} are no numbers")
+        raise ValueError(f"{reprlib.repr(data)} is not a list of numbers")
     return tuple(map(float, data))
 
 
@@ -72,7 +75,8 @@ def _one_of(kinds: tuple[Any, ...], data: Any) -> Any:
             return typed(of, data)
         except ValueError:
             continue
-    raise ValueError(f"{reprlib.repr(data)} is no {' or '.join(map(_name, kinds))}")
+    names = " or ".join(with_article(_name(of)) for of in kinds)
+    raise ValueError(f"{reprlib.repr(data)} is not {names}")
 
 
 def _many(origin: Any, of: tuple[Any, ...], data: Any) -> Any:
@@ -103,7 +107,8 @@ def _record(of: Any, data: Any) -> Any:
 
 
 def _wrong(of: Any, data: Any) -> ValueError:
-    return ValueError(f"{reprlib.repr(data)} is no {_name(of)}")
+    what = with_article(_name(of)) + _BOUNDS.get(of, "")
+    return ValueError(f"{reprlib.repr(data)} is not {what}")
 
 
 def _name(of: Any) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -114,7 +115,9 @@ def _take(content: bytes, path: Path, name: str, found: Material) -> None:
             where=str(path),
             hint="give files that odtc wrote",
         )
-    text = content.decode("utf-8-sig", "replace")
+    # PowerShell's `>` writes UTF-16.
+    encoding = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+    text = content.decode(encoding, "replace")
     keys = _keys(text)
     take = next((take for kind, take in _KINDS.items() if kind in keys), None)
     if take is None:

@@ -110,10 +110,10 @@ def test_a_name_of_a_phase_is_no_markup(tmp_path: Path) -> None:
         ({"seconds": [1.0], "cpu_seconds": []}, "another number of steps than odtc"),
         ({"cpu_seconds": [1.0]}, "cpu_seconds: 1 of 8 steps"),
         ({"engine": "odtc"}, "odtc took 2 turns"),
-        ({"losses": "123"}, "'123' are no numbers"),
-        ({"losses": [True]}, "are no numbers"),
+        ({"losses": "123"}, "'123' is not a list of numbers"),
+        ({"losses": [True]}, "is not a list of numbers"),
         ({"reason": "\ud800"}, "line 5 of a comparison: reason: .*surrogates not allowed"),
-        ({"copy": 5e-324}, "copy: 5e-324 is no float"),
+        ({"copy": 5e-324}, "copy: 5e-324 is not a float"),
         ({"seconds": [0.0] * 8}, "a step that took no time"),
     ],
 )
@@ -263,3 +263,20 @@ def test_files_of_one_name_are_told_apart_and_the_same_file_counts_once(tmp_path
     found = read([*files, *files])
     assert [*found.frontiers] == ["one/plan.json", "two/plan.json"]
     assert found.names == ["one/rows.jsonl", "two/rows.jsonl"]
+
+
+@pytest.mark.parametrize(("here", "there"), [([], []), ([1.0], []), ([1.0], [1.0, 1.0])])
+def test_values_without_losses_are_refused(
+    here: list[float], there: list[float], tmp_path: Path
+) -> None:
+    row = {"model": "a", "batch": 4, "lr": 0.1, "planned": 9, "here": here, "there": there}
+    file = tmp_path / "a.jsonl"
+    file.write_text(f"{json.dumps({'values': HEAD})}\n{json.dumps(row)}\n")
+    with pytest.raises(DataError, match=f"{len(there)} losses there and {len(here)} here"):
+        read([file])
+
+
+def test_what_powershell_redirects_is_read(tmp_path: Path) -> None:
+    file = write_frontier(tmp_path / "plan.json")
+    file.write_bytes(file.read_text().replace("\n", "\r\n").encode("utf-16"))
+    assert read([file]).frontiers["plan"].points
